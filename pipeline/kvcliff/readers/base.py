@@ -1,0 +1,186 @@
+"""What every reader is made of: a source to look at, a sink to write to, a report of what was read."""
+
+import sqlite3
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal, Protocol
+from urllib.parse import quote
+
+import polars as pl
+
+from kvcliff.errors import InputError
+from kvcliff.readers.decompression import Compression, Stream, TolerantStream, compression_of
+
+HEAD_BYTES = 64 * 1024
+_SUFFIXES = {".gz", ".xz", ".zst"}
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file (or one export folder) of a run, as readers see it before and while loading.
+
+    Attributes:
+        path: where it is.
+        relative: its path inside the run, with ``/``; what reports print.
+        is_dir: whether it is a folder that one reader takes as a whole.
+    """
+
+    path: Path
+    relative: str
+    is_dir: bool = False
+
+    @cached_property
+    def compression(self) -> Compression | None:
+        """The compression by content, or ``None``."""
+        if self.is_dir:
+            return None
+        try:
+            with self.path.open("rb") as file:
+                start = file.read(8)
+        except OSError as exc:
+            raise InputError(
+                f"cannot read {self.relative}: {exc.strerror or exc}", hint="check its permissions"
+            ) from exc
+        return compression_of(start)
+
+    @cached_property
+    def name(self) -> str:
+        """File name in lower case without a compression suffix (``server.log.gz`` gives ``server.log``)."""
+        path = Path(self.relative)
+        return (path.stem if path.suffix.lower() in _SUFFIXES else path.name).lower()
+
+    @cached_property
+    def head(self) -> bytes:
+        """Up to the first 64 KiB after decompression."""
+        if self.is_dir:
+            return b""
+        with self.open() as stream:
+            return stream.read(HEAD_BYTES)
+
+    @cached_property
+    def listing(self) -> tuple[str, ...]:
+        """Names in the folder, sorted; empty for a file."""
+        return tuple(sorted(entry.name for entry in self.path.iterdir())) if self.is_dir else ()
+
+    @cached_property
+    def sqlite_tables(self) -> Mapping[str, tuple[str, ...]]:
+        """Table names and their columns when the file is a readable SQLite database, else empty."""
+        if self.is_dir or not self.head.startswith(b"SQLite format 3\x00"):
+            return MappingProxyType({})
+        try:
+            with closing(
+                sqlite3.connect(f"file:{quote(str(self.path))}?mode=ro&immutable=1", uri=True)
+            ) as db:
+                names = [
+                    row[0]
+                    for row in db.execute("select name from sqlite_master where type = 'table' order by name")
+                ]
+                columns = {
+                    name: tuple(row[1] for row in db.execute("select * from pragma_table_info(?)", (name,)))
+                    for name in names
+                }
+        except sqlite3.Error:
+            return MappingProxyType({})
+        return MappingProxyType(columns)
+
+    def open(self) -> Stream:
+        """Open the decompressed content; damage ends the stream early instead of raising.
+
+        Raises:
+            InputError: the file cannot be opened at all.
+        """
+        try:
+            file = self.path.open("rb")
+        except OSError as exc:
+            raise InputError(
+                f"cannot read {self.relative}: {exc.strerror or exc}", hint="check its permissions"
+            ) from exc
+        return Stream(TolerantStream(file, self.compression))
+
+
+@dataclass(frozen=True)
+class Sniff:
+    """How sure a reader is that a source is its own (0-100), why, and what it is in words."""
+
+    score: int
+    reason: str
+
+
+NO_MATCH = Sniff(0, "")
+
+
+@dataclass(frozen=True)
+class LoadReport:
+    """What one load brought.
+
+    Attributes:
+        row_count: rows written over all raw tables.
+        skipped_count: rows or lines of interest that could not be read.
+        first_skip_reason: why the first of them was skipped, without its content.
+        damage: why the file counts as cut or broken (the rest was used), or ``None``.
+        notes: facts the reader of a report should know (closed wording, no file content).
+    """
+
+    row_count: int
+    skipped_count: int = 0
+    first_skip_reason: str | None = None
+    damage: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ReadContext:
+    """What ``run.toml`` says about one file.
+
+    Attributes:
+        time_zone_offset_s: seconds east of UTC of local stamps, or ``None`` when unknown.
+        year: year of stamps that have none, or ``None``.
+        options: further keys of the file's ``[[file]]`` table (strings).
+    """
+
+    time_zone_offset_s: int | None = None
+    year: int | None = None
+    options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+class Sink(Protocol):
+    """Where a reader puts rows: one call per chunk, columns as in the ``sql/raw`` contract.
+
+    Columns that the frame lacks become NULL; ``source_id`` is added by the sink; unknown columns are an
+    error.
+    """
+
+    def append(self, table: str, frame: pl.DataFrame) -> int:
+        """Append rows to a raw table and return how many."""
+        ...
+
+
+SniffFunction = Callable[[Source], Sniff]
+LoadFunction = Callable[[Source, Sink, ReadContext], LoadReport]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """One file format.
+
+    Attributes:
+        name: stable id (``vllm_bench``); stored with each source.
+        title: what the format is called by its users.
+        tables: raw tables that ``load`` may write.
+        sniff: looks at name, head, listing and SQLite schema only.
+        load: streams the source into the sink.
+        tried_on_real_files: whether recordings of real tools were read with it.
+        role: what the file is for the diagnosis (``log metrics client trace counters device model``).
+    """
+
+    name: str
+    title: str
+    tables: tuple[str, ...]
+    sniff: SniffFunction
+    load: LoadFunction
+    role: Literal["log", "metrics", "client", "trace", "counters", "device", "model"]
+    tried_on_real_files: bool

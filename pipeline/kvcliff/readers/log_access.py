@@ -1,0 +1,207 @@
+"""HTTP access lines of a log: never kept one by one, but counted between the stamps around them."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+from kvcliff.readers.log_rows import AccessRow, LogRows
+from kvcliff.units import NS_PER_S
+
+#: What stands between the client's address and the method.
+ACCESS_MARK: Final = b' - "'
+#: How uvicorn begins an access line.
+ACCESS_HEAD: Final = b"INFO:     "
+#: A stamp this little before the last one is another process's late line.
+_LATE_NS: Final = 60 * NS_PER_S
+#: Different texts of access lines told apart between two stamps, and the longest; others are counted as well.
+_SLOT_LIMIT: Final = 1024
+_TEXT_LIMIT: Final = 256
+_URL_CACHE_LIMIT: Final = 4096
+_ACCESS = re.compile(rb' - "[A-Z]+ (?P<path>\S+) HTTP/[\d.]+" (?P<status>\d{3})\b')
+_STAMPED = re.compile(
+    rb"(?P<second>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(?P<fraction>\d{1,9})(?P<rest>\D.{0,160}?INFO:     )",
+    re.DOTALL,
+)
+_CLASSES: Mapping[bytes, str] = MappingProxyType(
+    {
+        b"/metrics": "metrics",
+        b"/v1/completions": "completions",
+        b"/v1/chat/completions": "completions",
+        b"/v1/responses": "completions",
+        b"/v1/messages": "completions",
+        b"/generate": "completions",
+        b"/inference/v1/generate": "completions",
+        b"/health": "health",
+        b"/ping": "health",
+        b"/health_generate": "health",
+        b"/start_profile": "start_profile",
+        b"/stop_profile": "stop_profile",
+    }
+)
+PathClass = tuple[str, int]
+
+
+def classify_access(text: bytes) -> PathClass | None:
+    """Return path class and status of an access line, given from `` - "`` on; ``None`` when it is none."""
+    match = _ACCESS.match(text)
+    if match is None:
+        return None
+    path = match["path"].partition(b"?")[0].rstrip(b"/")
+    return _CLASSES.get(path, "other"), int(match["status"])
+
+
+@dataclass
+class _Slot:
+    """Lines of one text since the last stamp, beyond the first one.
+
+    Attributes:
+        kind: path class and status of the text.
+        count: further lines.
+    """
+
+    kind: PathClass
+    count: int = 0
+
+
+@dataclass(frozen=True)
+class _StampedForm:
+    """How the stamped access lines of one second look, so that the next one is known without a parser.
+
+    Attributes:
+        second: the stamp up to its seconds.
+        rest_at: where the fraction ends.
+        rest: what follows it, up to the client's address.
+        second_ns: [ns] the stamp without its fraction.
+        unit_ns: [ns] the last digit of the fraction.
+    """
+
+    second: bytes
+    rest_at: int
+    rest: bytes
+    second_ns: int
+    unit_ns: int
+
+
+@dataclass
+class AccessCounter:
+    """Counts the access lines of one stream between two different stamps.
+
+    Stamps of one second count as one, since finer ones would make a row of nearly every line.
+
+    Attributes:
+        rows: where full counts go.
+    """
+
+    rows: LogRows
+    _slots: dict[bytes, _Slot] = field(default_factory=dict)
+    _counts: dict[PathClass, list[int]] = field(default_factory=dict)
+    _kinds: dict[bytes, PathClass | None] = field(default_factory=dict)
+    _form: _StampedForm | None = None
+    _after_ns: int | None = None
+    _own_first_ns: int | None = None
+    _own_last_ns: int | None = None
+
+    def repeat(self, line: bytes, start: int) -> bool:
+        """Count a line that begins like uvicorn's at ``start``, if its text came since the last stamp."""
+        slot = self._slots.get(line[line.find(ACCESS_MARK, start) :])
+        if slot is None or self._own_first_ns is not None:
+            return False
+        slot.count += 1
+        return True
+
+    def repeat_stamped(self, line: bytes) -> bool:
+        """Count a line with a stamp in front, if form, second and text are those of one counted before."""
+        form = self._form
+        if form is None or not line.startswith(form.second) or not line.startswith(form.rest, form.rest_at):
+            return False
+        fraction = line[20 : form.rest_at]
+        slot = self._slots.get(line[line.find(ACCESS_MARK, form.rest_at) :])
+        if slot is None or not fraction.isdigit():
+            return False
+        slot.count += 1
+        self._widen(form.second_ns + int(fraction) * form.unit_ns)
+        return True
+
+    def kind_of(self, text: bytes) -> PathClass | None:
+        """Return what :func:`classify_access` says, remembered."""
+        if text in self._kinds:
+            return self._kinds[text]
+        kind = classify_access(text)
+        if len(text) <= _TEXT_LIMIT:
+            if len(self._kinds) >= _URL_CACHE_LIMIT:
+                self._kinds.clear()
+            self._kinds[text] = kind
+        return kind
+
+    def observe(self, src_ns: int) -> None:
+        """Take note of a stamp; one a little earlier than the last is another process's late line."""
+        after_ns = self._after_ns
+        if after_ns is not None and (
+            src_ns // NS_PER_S == after_ns // NS_PER_S or 0 < after_ns - src_ns < _LATE_NS
+        ):
+            return
+        self.flush(src_ns)
+        self._after_ns = src_ns
+
+    def count(
+        self, text: bytes, kind: PathClass, line_no: int, stamp_ns: int | None, line: bytes = b""
+    ) -> None:
+        """Count one access line; one with a stamp of its own (container log) lies where that says.
+
+        Args:
+            text: the line from `` - "`` on.
+            kind: path class and status.
+            line_no: line in the file.
+            stamp_ns: [ns] the line's own stamp.
+            line: the whole line as it stands in the file, to learn its form from.
+        """
+        if self._counts and (stamp_ns is None) != (self._own_first_ns is None):
+            self.flush(self._after_ns)
+        if stamp_ns is not None:
+            self._widen(stamp_ns)
+            self._learn(line, stamp_ns)
+        # Profiler requests are events: each is looked at.
+        is_repeatable = len(text) <= _TEXT_LIMIT and not kind[0].endswith("_profile")
+        if is_repeatable and len(self._slots) < _SLOT_LIMIT:
+            self._slots.setdefault(text, _Slot(kind))
+        known = self._counts.get(kind)
+        if known is None:
+            self._counts[kind] = [1, line_no]
+        else:
+            known[0] += 1
+
+    def flush(self, before_ns: int | None) -> None:
+        """Write the counts since the last stamp; ``before_ns`` is the next, ``None`` at the file's end."""
+        if not self._counts:
+            return
+        for slot in self._slots.values():
+            self._counts[slot.kind][0] += slot.count
+        after_ns = self._after_ns
+        if self._own_first_ns is not None:
+            after_ns, before_ns = self._own_first_ns, self._own_last_ns
+        for (path_class, status), (count, line_no) in self._counts.items():
+            self.rows.add_access(AccessRow(line_no, path_class, status, count, after_ns, before_ns))
+        self._counts.clear()
+        self._slots.clear()
+        self._form = self._own_first_ns = self._own_last_ns = None
+
+    def _widen(self, stamp_ns: int) -> None:
+        if self._own_first_ns is None or stamp_ns < self._own_first_ns:
+            self._own_first_ns = stamp_ns
+        if self._own_last_ns is None or stamp_ns > self._own_last_ns:
+            self._own_last_ns = stamp_ns
+
+    def _learn(self, line: bytes, stamp_ns: int) -> None:
+        match = _STAMPED.match(line)
+        if match is not None:
+            fraction = match["fraction"]
+            unit_ns = 10 ** (9 - len(fraction))
+            self._form = _StampedForm(
+                match["second"],
+                match.end("fraction"),
+                match["rest"],
+                stamp_ns - int(fraction) * unit_ns,
+                unit_ns,
+            )

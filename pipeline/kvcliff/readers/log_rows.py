@@ -1,0 +1,187 @@
+"""Rows of the log tables on their way to the sink: buffered, and without repetitions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+import polars as pl
+
+from kvcliff.readers.base import Sink
+from kvcliff.readers.lines.base import (
+    EventRow,
+    IterationRow,
+    PrefixHit,
+    RepeatedEvent,
+    Row,
+    SettingRow,
+    StatsRow,
+)
+from kvcliff.units import GIB, NS_PER_S
+
+STATS, ITERATIONS, EVENTS = "raw_log_stats", "raw_log_iterations", "raw_log_events"
+SETTINGS, ACCESS = "raw_settings", "raw_log_access"
+_CHUNK_ROWS: Final = 50_000
+#: The last stats rows stay in memory: a hit rate on a line of its own still belongs to them.
+_HELD_STATS_ROWS: Final = 256
+_REPEAT_NS: Final = 60 * NS_PER_S
+#: Memory is printed with two decimals of GiB: a value this near to the known one is the same, less exact.
+_SAME_BYTES: Final = GIB // 100
+_SAME_RATIO: Final = 0.0051
+_TEXT, _INT, _REAL = pl.String(), pl.Int64(), pl.Float64()
+
+
+class AccessRow(NamedTuple):
+    """One row of ``raw_log_access`` (columns and units there)."""
+
+    line_no: int
+    path_class: str
+    status: int
+    access_count: int
+    after_src_ns: int | None
+    before_src_ns: int | None
+
+
+_TYPES: Mapping[str, Mapping[str, pl.DataType]] = MappingProxyType(
+    {
+        STATS: {
+            name: _TEXT
+            if name in {"engine", "kv_semantics"}
+            else pl.Int32()
+            if name == "engine_count"
+            else _REAL
+            if name.endswith(("_ratio", "_per_s"))
+            else _INT
+            for name in StatsRow._fields
+        },
+        ITERATIONS: {
+            name: _TEXT
+            if name == "engine"
+            else pl.Boolean()
+            if name == "is_dummy"
+            else _REAL
+            if name.endswith(("_ratio", "_ms"))
+            else _INT
+            for name in IterationRow._fields
+        },
+        EVENTS: {
+            name: _TEXT
+            if name in {"engine", "kind", "mode", "request_id"}
+            else _REAL
+            if name.endswith("_ms")
+            else _INT
+            for name in EventRow._fields
+        },
+        SETTINGS: {name: _INT if name == "line_no" else _TEXT for name in SettingRow._fields},
+        ACCESS: {
+            name: _TEXT if name == "path_class" else pl.Int32() if name == "status" else _INT
+            for name in AccessRow._fields
+        },
+    }
+)
+
+
+@dataclass
+class LogRows:
+    """Collects rows and hands them to the sink in chunks.
+
+    Attributes:
+        sink: where the rows go.
+        row_count: rows handed over so far.
+    """
+
+    sink: Sink
+    row_count: int = 0
+    _buffers: dict[str, list[tuple[object, ...]]] = field(
+        default_factory=lambda: {name: [] for name in _TYPES}
+    )
+    _stats_index: dict[str, int] = field(default_factory=dict)
+    _stats_flushed: int = 0
+    _facts: dict[tuple[str, str], str] = field(default_factory=dict)
+    _events: dict[tuple[str, str, str], int | None] = field(default_factory=dict)
+
+    def add(self, row: Row) -> bool:
+        """Take one row; false when it is a hit rate that has no stats row to belong to."""
+        if isinstance(row, StatsRow):
+            self._stats_index[row.engine] = self._stats_flushed + len(self._buffers[STATS])
+            self._append(STATS, row)
+        elif isinstance(row, IterationRow):
+            self._append(ITERATIONS, row)
+        elif isinstance(row, EventRow):
+            self._append(EVENTS, row)
+        elif isinstance(row, RepeatedEvent):
+            self._add_once(row)
+        elif isinstance(row, SettingRow):
+            self._add_fact(row)
+        else:
+            return self._attach(row)
+        return True
+
+    def add_access(self, row: AccessRow) -> None:
+        """Take one row of counted access lines."""
+        self._append(ACCESS, row)
+
+    def finish(self) -> None:
+        """Hand over everything that is left."""
+        for table in _TYPES:
+            self._flush(table, held=0)
+
+    def _append(self, table: str, row: tuple[object, ...]) -> None:
+        buffer = self._buffers[table]
+        buffer.append(row)
+        if len(buffer) >= _CHUNK_ROWS:
+            self._flush(table, held=_HELD_STATS_ROWS if table == STATS else 0)
+
+    def _flush(self, table: str, *, held: int) -> None:
+        buffer = self._buffers[table]
+        ready = buffer[: len(buffer) - held]
+        if not ready:
+            return
+        columns = zip(*ready, strict=True)
+        types = _TYPES[table]
+        frame = pl.DataFrame([pl.Series(n, c, t) for (n, t), c in zip(types.items(), columns, strict=True)])
+        self.row_count += self.sink.append(table, frame)
+        self._buffers[table] = buffer[len(ready) :]
+        if table == STATS:
+            self._stats_flushed += len(ready)
+
+    def _attach(self, hit: PrefixHit) -> bool:
+        place = self._stats_index.get(hit.engine, -1) - self._stats_flushed
+        if place < 0:
+            return False
+        stats = self._buffers[STATS][place]
+        if isinstance(stats, StatsRow):
+            self._buffers[STATS][place] = stats._replace(prefix_hit_ratio=hit.prefix_hit_ratio)
+        return True
+
+    def _add_fact(self, row: SettingRow) -> None:
+        """Keep a fact once per rank, and again only when its value changes."""
+        known = self._facts.get((row.scope, row.name))
+        if known == row.value or (known is not None and _is_same_amount(known, row.value, row.unit)):
+            return
+        self._facts[row.scope, row.name] = row.value
+        self._append(SETTINGS, row)
+
+    def _add_once(self, event: RepeatedEvent) -> None:
+        row = event.row
+        replica = row.engine.rpartition("/")[0]
+        key = (replica, row.kind, event.reason)
+        if self._is_recent(key, row.src_ns):
+            return
+        if event.is_shutdown_noise and self._is_recent((replica, "shutdown", "shutdown"), row.src_ns):
+            return
+        self._events[key] = row.src_ns
+        self._append(EVENTS, row)
+
+    def _is_recent(self, key: tuple[str, str, str], src_ns: int | None) -> bool:
+        """Say whether such an event was there within the last minute (without stamps: at all)."""
+        if key not in self._events:
+            return False
+        last_ns = self._events[key]
+        return src_ns is None or last_ns is None or abs(src_ns - last_ns) <= _REPEAT_NS
+
+
+def _is_same_amount(known: str, value: str, unit: str | None) -> bool:
+    if unit == "bytes":
+        return abs(int(known) - int(value)) <= _SAME_BYTES
+    return unit == "ratio" and abs(float(known) - float(value)) <= _SAME_RATIO

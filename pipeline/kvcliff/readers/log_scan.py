@@ -1,0 +1,373 @@
+"""Lines of one log in their order: out of the envelope, to the grammar that knows them, onto a clock."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+from kvcliff.readers.base import ReadContext
+from kvcliff.readers.envelope import MAX_LAYERS, Envelope, EnvelopeReader, strip_colours
+from kvcliff.readers.lines import GRAMMARS
+from kvcliff.readers.lines.base import (
+    EventRow,
+    Grammar,
+    Record,
+    Row,
+    Rule,
+    UnreadableLineError,
+)
+from kvcliff.readers.log_access import ACCESS_HEAD, ACCESS_MARK, AccessCounter
+from kvcliff.readers.log_clock import ClockFacts, StreamClock
+from kvcliff.readers.log_dispatch import dispatch_of
+from kvcliff.readers.log_rows import LogRows
+
+NOTE_NO_STAMPS: Final = "lines carry no time stamp"
+NOTE_NO_YEAR: Final = "time stamps carry no year"
+NOTE_NO_ZONE: Final = "time stamps carry no time zone"
+NOTE_SEGMENTS: Final = "time goes back by more than 12 hours: several recordings in one file"
+NOTE_REPLICAS: Final = "lines of several replicas in one file"
+
+#: Of a longer line only so much is looked at.
+LINE_LIMIT: Final = 128 * 1024
+_ORPHAN_HIT: Final = "a prefix cache line has no statistics line before it"
+_STREAM_LIMIT: Final = 256
+_PARENTHESIS: Final = ord("(")
+_DIGITS: Final = frozenset(b"0123456789")
+#: The client's address at the beginning of an access line is never longer than this.
+_ADDRESS_LIMIT: Final = 128
+#: Levels whose messages are searched for failures; records of JSON logs may have none.
+_SEVERE: Final = frozenset({"WARNING", "ERROR", "CRITICAL", ""})
+#: A head behind a progress bar (or another carriage return) on the same physical line.
+_GLUED = re.compile(
+    rb"[\]\r]\s{0,8}(?P<head>(?:\([^()\r]{1,80}\) )*"
+    rb"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\s+\d\d-\d\d \d\d:\d\d:\d\d )"
+)
+_PROFILER_KINDS: Mapping[str, str] = MappingProxyType(
+    {"start_profile": "profiler_start", "stop_profile": "profiler_stop"}
+)
+
+
+@dataclass
+class _StreamState:
+    """What is carried from line to line of one replica, or of the whole file."""
+
+    clock: StreamClock
+    access: AccessCounter
+    last_ns: int | None = None
+    last_stamp: bytes | None = None
+
+
+@dataclass
+class ScanCounts:
+    """What a scan has met so far.
+
+    Attributes:
+        heads: lines with a recognised head.
+        access: HTTP access lines, those of a text that is repeated between two stamps once.
+        rows: rows by the rule that gave them.
+        skipped: lines of interest that could not be read.
+        first_skip_reason: why the first of them was skipped.
+    """
+
+    heads: int = 0
+    access: int = 0
+    rows: dict[str, int] = field(default_factory=dict)
+    skipped: int = 0
+    first_skip_reason: str | None = None
+
+
+class LogScan:
+    """Reads the lines of one log in their order and collects rows."""
+
+    def __init__(self, rows: LogRows, context: ReadContext, grammars: tuple[Grammar, ...] = GRAMMARS) -> None:
+        self.counts = ScanCounts()
+        self._rows = rows
+        self._context = context
+        self._dispatch = dispatch_of(grammars)
+        self._envelopes = EnvelopeReader()
+        self._bare = Envelope(b"")
+        self._clock_facts = ClockFacts()
+        self._streams: dict[str, _StreamState] = {}
+        self._access = AccessCounter(rows)
+        self._pieces: dict[tuple[str, str], tuple[int, Envelope]] = {}
+
+    def read(self, line_no: int, lines: Iterable[bytes]) -> int:
+        """Take physical lines without their line ends.
+
+        Args:
+            line_no: number of the line before them.
+            lines: the lines; empty ones only count.
+
+        Returns:
+            The number of the last line.
+        """
+        # Logs are mostly access lines whose text came before: those take the short way out of this loop.
+        access, bare, of_process = self._access, self._bare, self._envelopes.of_process
+        for line in lines:
+            line_no += 1
+            if not line:
+                continue
+            start, envelope, first = 0, bare, line[0]
+            if first == _PARENTHESIS:
+                known = of_process(line)
+                if known is not None:
+                    start, envelope = known
+            if line.startswith(ACCESS_HEAD, start):
+                if access.repeat(line, start):
+                    continue
+            elif first in _DIGITS and access.repeat_stamped(line):
+                continue
+            head = None if b"\x1b" in line else self._head(line, start)
+            if head is not None:
+                self._headed(line_no, envelope, head, line, line)
+            else:
+                self._wrapped(line_no, Envelope(strip_colours(line)), line)
+        return line_no
+
+    def finish(self) -> None:
+        """Write what is still open; call once after the last line."""
+        for line_no, envelope in self._pieces.values():
+            self._closed(line_no, envelope, None, b"")
+        for state in self._streams.values():
+            state.access.flush(None)
+        if self.counts.heads:
+            for row in self._clock_facts.rows():
+                self._rows.add(row)
+        self._rows.finish()
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what a reader of a report should know about the file, in closed wording."""
+        facts = self._clock_facts
+        if not self.counts.heads:
+            return ()
+        found = (
+            (NOTE_NO_STAMPS, not facts.line_no),
+            (NOTE_NO_YEAR, facts.line_no and not facts.is_year_known),
+            (NOTE_NO_ZONE, facts.line_no and not facts.is_zone_known),
+            (NOTE_SEGMENTS, any(state.clock.segment_count > 1 for state in self._streams.values())),
+            (NOTE_REPLICAS, len(self._streams) > 1),
+        )
+        return tuple(note for note, is_true in found if is_true)
+
+    def _head(self, text: bytes, start: int = 0) -> re.Match[bytes] | None:
+        if len(text) > start:
+            for pattern in self._dispatch.heads.get(text[start], ()):
+                match = pattern.match(text, start)
+                if match is not None:
+                    return match
+        return None
+
+    def _wrapped(self, line_no: int, envelope: Envelope, line: bytes) -> None:
+        """Take the layers off until a head stands in front; a head is looked for before each layer."""
+        head = None
+        for _ in range(MAX_LAYERS):
+            if not self._envelopes.peel(envelope):
+                break
+            if envelope.stream:
+                joined = self._joined(line_no, envelope)
+                if joined is None:
+                    return
+                line_no, envelope = joined
+            head = self._head(envelope.text)
+            if head is not None or envelope.is_record:
+                break
+        self._closed(line_no, envelope, head, line)
+
+    def _closed(self, line_no: int, envelope: Envelope, head: re.Match[bytes] | None, line: bytes) -> None:
+        """Take a line whose layers are off."""
+        text = envelope.text
+        if envelope.is_record:
+            self._headed(line_no, envelope, None, text, line)
+            return
+        if head is None and (b"%|" in text or b"\r" in text):
+            head = self._glued(envelope)
+        if head is None:
+            # A line that had nothing but colours around it has its head in front now.
+            head = self._head(text)
+        if head is None:
+            self._headless(line_no, envelope)
+        else:
+            self._headed(line_no, envelope, head, envelope.text, line)
+
+    def _glued(self, envelope: Envelope) -> re.Match[bytes] | None:
+        """Return a head in the middle of the line, behind a progress bar."""
+        match = _GLUED.search(envelope.text)
+        if match is None:
+            return None
+        envelope.text = envelope.text[match.start("head") :]
+        while envelope.text.startswith(b"(") and self._envelopes.peel(envelope):
+            pass
+        return self._head(envelope.text)
+
+    def _joined(self, line_no: int, envelope: Envelope) -> tuple[int, Envelope] | None:
+        """Return the whole line once its last piece is there, with number and stamp of its first piece."""
+        key = (envelope.replica, envelope.stream)
+        held = self._pieces.pop(key, None)
+        is_partial = envelope.is_partial
+        envelope.stream, envelope.is_partial = "", False
+        if held is not None:
+            held[1].text = (held[1].text + envelope.text)[:LINE_LIMIT]
+            line_no, envelope = held
+        if not is_partial:
+            return line_no, envelope
+        self._pieces[key] = (line_no, envelope)
+        return None
+
+    def _stream(self, replica: str) -> _StreamState:
+        state = self._streams.get(replica)
+        if state is None:
+            if len(self._streams) >= _STREAM_LIMIT:
+                return next(iter(self._streams.values()))
+            access = AccessCounter(self._rows) if replica else self._access
+            state = _StreamState(StreamClock(self._context), access)
+            self._streams[replica] = state
+        return state
+
+    def _headed(
+        self, line_no: int, envelope: Envelope, head: re.Match[bytes] | None, text: bytes, line: bytes
+    ) -> None:
+        """Take a line with a head; the record of a JSON log (``head`` is ``None``) is a message as it is.
+
+        Args:
+            line_no: line in the file.
+            envelope: what the layers around the text said.
+            head: the head that the text begins with.
+            text: head and message.
+            line: the whole line as it stands in the file.
+        """
+        self.counts.heads += 1
+        state = self._stream(envelope.replica)
+        start = head.end() if head is not None else 0
+        # Group 2 of a head is its stamp, and heads that have none have no such group.
+        stamp = head[2] if head is not None and head.re.groups > 1 else None
+        is_stamped = stamp is not None
+        if stamp is None or stamp != state.last_stamp or envelope.is_stamped:
+            is_stamped = self._take_stamp(line_no, state, envelope, stamp)
+        at = text.find(ACCESS_MARK, start, start + _ADDRESS_LIMIT)
+        if at > start and b" " not in text[start:at]:
+            stamp_ns = state.last_ns if is_stamped else None
+            kind = state.access.kind_of(text[at:])
+            if kind is not None:
+                self.counts.access += 1
+                state.access.count(text[at:], kind, line_no, stamp_ns, line)
+                if kind[0] in _PROFILER_KINDS and kind[1] < 400:
+                    self._add("access", self._profiler_event(line_no, state.last_ns, envelope, kind[0]))
+                return
+        if len(text) > start:
+            self._message(line_no, state.last_ns, envelope, head, text)
+
+    def _take_stamp(self, line_no: int, state: _StreamState, envelope: Envelope, stamp: bytes | None) -> bool:
+        """Move the stream's clock to the line's stamp; false when it has none."""
+        if stamp is None and not envelope.is_stamped:
+            return False
+        instant = state.clock.resolve(envelope, stamp)
+        state.last_stamp = None if envelope.is_stamped else stamp
+        if instant is None:
+            return False
+        state.last_ns = instant.src_ns
+        state.access.observe(instant.src_ns)
+        is_outer = stamp is None or envelope.outer_ns is not None
+        self._clock_facts.note(instant, line_no, is_outer=is_outer)
+        return True
+
+    def _profiler_event(
+        self, line_no: int, src_ns: int | None, envelope: Envelope, path_class: str
+    ) -> EventRow:
+        engine = self._record(line_no, src_ns, envelope, "", b"").engine()
+        return EventRow(line_no, src_ns, engine, _PROFILER_KINDS[path_class])
+
+    def _message(
+        self, line_no: int, src_ns: int | None, envelope: Envelope, head: re.Match[bytes] | None, text: bytes
+    ) -> None:
+        """Hand a message to the rules that its beginning, or for severe ones a literal in it, calls for."""
+        start = head.end() if head is not None else 0
+        level = head[1].decode() if head is not None else envelope.level
+        try:
+            for literal, rule in self._dispatch.starts.get(text[start], ()):
+                if text.startswith(literal, start):
+                    record = self._record(line_no, src_ns, envelope, level, text[start:])
+                    if self._apply(rule, record):
+                        return
+            if text.startswith(self._dispatch.content, start):
+                return
+            if level in _SEVERE:
+                searched = text[start:] + b"\n" + envelope.trace.encode("utf-8", "replace")
+                if self._search(line_no, src_ns, envelope, level, searched):
+                    return
+        except UnreadableLineError as problem:
+            self._skip(str(problem))
+            return
+        self._miss(text)
+
+    def _headless(self, line_no: int, envelope: Envelope) -> None:
+        """Look for failures in a line without a head (traceback); it belongs to the stamp before it."""
+        text = envelope.text
+        state = self._streams.get(envelope.replica)
+        try:
+            if any(literal in text for literal, _ in self._dispatch.contains):
+                instant = state.clock.resolve(envelope, None) if state else None
+                src_ns = instant.src_ns if instant else state.last_ns if state else None
+                if self._search(line_no, src_ns, envelope, "", text):
+                    return
+        except UnreadableLineError as problem:
+            self._skip(str(problem))
+            return
+        self._miss(text)
+
+    def _search(
+        self,
+        line_no: int,
+        src_ns: int | None,
+        envelope: Envelope,
+        level: str,
+        text: bytes,
+    ) -> bool:
+        for literal, rule in self._dispatch.contains:
+            if literal in text:
+                record = self._record(line_no, src_ns, envelope, level, text)
+                if self._apply(rule, record):
+                    return True
+        return False
+
+    def _record(
+        self,
+        line_no: int,
+        src_ns: int | None,
+        envelope: Envelope,
+        level: str,
+        message: bytes,
+    ) -> Record:
+        process = envelope.process
+        return Record(
+            line_no,
+            src_ns,
+            level,
+            message.decode("utf-8", "replace"),
+            envelope.replica,
+            process.engine_no if process else "0",
+            process.scope if process else "",
+        )
+
+    def _apply(self, rule: Rule, record: Record) -> bool:
+        rows = rule.parse(record)
+        for row in rows:
+            self._add(rule.name, row)
+        return bool(rows)
+
+    def _add(self, rule: str, row: Row) -> None:
+        if self._rows.add(row):
+            self.counts.rows[rule] = self.counts.rows.get(rule, 0) + 1
+        else:
+            self._skip(_ORPHAN_HIT)
+
+    def _miss(self, text: bytes) -> None:
+        """Count a line that no rule took although it holds what only lines of interest hold."""
+        for literal, reason in self._dispatch.interest:
+            if literal in text:
+                self._skip(reason)
+                return
+
+    def _skip(self, reason: str) -> None:
+        self.counts.skipped += 1
+        self.counts.first_skip_reason = self.counts.first_skip_reason or reason

@@ -1,0 +1,225 @@
+"""An opened Nsight Systems SQLite export: which tables it has, and their rows as tuples or frames."""
+
+import shutil
+import sqlite3
+import struct
+import tempfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import adbc_driver_manager
+import adbc_driver_sqlite
+import polars as pl
+
+from kvcliff.errors import InputError
+from kvcliff.readers.base import Source
+
+#: Rows of one batch, which is what memory has to hold.
+BATCH_ROWS = 1 << 17
+_BEFORE_FIRST_ROW = -(1 << 63)
+REPORT_MAGIC = b"NVIDIA Tegra Profiler Report"
+SQLITE_MAGIC = b"SQLite format 3\x00"
+EXPORT_HINT = (
+    "export it with the nsys that recorded it: nsys export -t sqlite -f true -o run.sqlite run.nsys-rep"
+)
+_AGAIN_HINT = "copy the file again, or " + EXPORT_HINT
+_ADBC_ERRORS = (adbc_driver_manager.Error, pl.exceptions.PolarsError, OverflowError)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column to read: the name it gets, the export's column, and its type.
+
+    Attributes:
+        name: name in the frame.
+        export: column of the export; NULL when the export's version has none.
+        dtype: type in the frame.
+        expression: SQL over the export's column (``{}``), applied when the column exists.
+        is_bits: an unsigned 64-bit id, which SQLite stores as a signed number.
+    """
+
+    name: str
+    export: str
+    dtype: pl.DataType | type[pl.DataType]
+    expression: str = "{}"
+    is_bits: bool = False
+
+    def cast(self) -> pl.Expr:
+        """Return the value of a frame in its own type."""
+        if self.is_bits:
+            return pl.col(self.name).cast(pl.Int64).reinterpret(signed=False)
+        return pl.col(self.name).cast(self.dtype)
+
+    def over(self, present: Collection[str]) -> str:
+        """Return the SQL of the value, given the columns that the table has."""
+        return self.expression.format(f'"{self.export}"') if self.export in present else "null"
+
+
+class Export:
+    """Read-only access to the tables of one export.
+
+    Small questions are answered as tuples (:meth:`rows`), event tables as frames (:meth:`frames`).
+    """
+
+    def __init__(self, path: Path, relative: str) -> None:
+        self.relative = relative
+        self._uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+        self._db = sqlite3.connect(self._uri, uri=True)
+        # Texts of unknown origin may hold bytes that are no UTF-8; they must not stop the reading.
+        self._db.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        self.tables: Mapping[str, tuple[str, ...]] = self._read_schema()
+
+    def close(self) -> None:
+        """Close the database."""
+        self._db.close()
+
+    def has(self, table: str, *columns: str) -> bool:
+        """Return whether the export has this table and all these columns."""
+        return table in self.tables and set(columns) <= set(self.tables[table])
+
+    def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of a small query.
+
+        Raises:
+            InputError: the database is damaged.
+        """
+        try:
+            return self._db.execute(sql, parameters).fetchall()
+        except sqlite3.Error as exc:
+            raise self._damaged(exc) from exc
+
+    def number(self, sql: str, parameters: Sequence[object] = ()) -> int | None:
+        """Return the single integer of a query, or ``None`` when it is NULL or no integer."""
+        rows = self.rows(sql, parameters)
+        value = rows[0][0] if rows else None
+        return value if isinstance(value, int) else None
+
+    def row_count(self, table: str) -> int:
+        """Return the rows of a table; 0 when the export has no such table."""
+        return self.number(f'select count(*) from "{table}"') or 0 if self.has(table) else 0  # noqa: S608
+
+    def frames(
+        self, table: str, columns: Sequence[Column], where: str = "", parameters: Sequence[object] = ()
+    ) -> Iterator[pl.DataFrame]:
+        """Yield the rows of one event table in row order, a batch at a time.
+
+        Args:
+            table: table of the export; nothing is yielded when it is absent.
+            columns: what to read.
+            where: condition with ``?`` for each parameter.
+            parameters: bound values.
+
+        Raises:
+            InputError: the database is damaged or a value has an impossible type.
+        """
+        if not self.has(table):
+            return
+        present = self.tables[table]
+        chosen = ", ".join(f"{column.over(present)} as {column.name}" for column in columns)
+        kept = f"({where}) and " if where else ""
+        sql = (
+            f'select {chosen}, rowid as row_id from "{table}" where {kept}rowid > ? '  # noqa: S608
+            f"order by rowid limit {BATCH_ROWS}"
+        )
+        casts = [column.cast() for column in columns]
+        try:
+            yield from self._batches(sql, parameters, casts)
+        except _ADBC_ERRORS as exc:
+            raise self._damaged(exc) from exc
+
+    def _batches(
+        self, sql: str, parameters: Sequence[object], casts: Sequence[pl.Expr]
+    ) -> Iterator[pl.DataFrame]:
+        """Yield a batch for each range of row ids.
+
+        Each batch goes from the driver into Polars as one Arrow stream; the driver's cursor would hand the
+        same rows over through pyarrow.
+        """
+        last_row_id = _BEFORE_FIRST_ROW
+        with (
+            adbc_driver_sqlite.connect(self._uri) as database,
+            adbc_driver_manager.AdbcConnection(database) as connection,
+        ):
+            while True:
+                frame = _query(connection, sql, (*parameters, last_row_id))
+                if frame.height:
+                    last_row_id = frame["row_id"][-1]
+                    yield frame.select(casts)
+                if frame.height < BATCH_ROWS:
+                    return
+
+    def _read_schema(self) -> dict[str, tuple[str, ...]]:
+        names = self.rows("select name from sqlite_master where type = 'table' order by name")
+        return {
+            name: tuple(row[0] for row in self.rows("select name from pragma_table_info(?)", (name,)))
+            for (name,) in names
+        }
+
+    def _damaged(self, exc: Exception) -> InputError:
+        where = f"{type(exc).__name__} while reading it"
+        return InputError(f"{self.relative} is a damaged SQLite export: {where}", hint=_AGAIN_HINT)
+
+
+def _query(
+    connection: adbc_driver_manager.AdbcConnection, sql: str, parameters: Sequence[object]
+) -> pl.DataFrame:
+    with adbc_driver_manager.AdbcStatement(connection) as statement:
+        statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
+        statement.set_sql_query(sql)
+        statement.prepare()
+        statement.bind_stream(pl.DataFrame({str(no): [value] for no, value in enumerate(parameters)}))
+        stream, _ = statement.execute_query()
+        return pl.DataFrame(stream)
+
+
+@contextmanager
+def open_export(source: Source) -> Iterator[Export]:
+    """Open a source as an export; a compressed one is unpacked into a temporary folder first.
+
+    Raises:
+        InputError: it is not an SQLite file, or it is cut or damaged.
+    """
+    if source.head.startswith(REPORT_MAGIC):
+        raise InputError(
+            f"{source.relative} is an Nsight Systems report that was not exported", hint=EXPORT_HINT
+        )
+    if not source.head.startswith(SQLITE_MAGIC):
+        raise InputError(f"{source.relative} is not an SQLite file", hint=EXPORT_HINT)
+    with tempfile.TemporaryDirectory(prefix="kvcliff-") as folder:
+        path = _unpacked(source, Path(folder)) if source.compression else source.path
+        _check_size(source, path)
+        try:
+            export = Export(path, source.relative)
+        except sqlite3.Error as exc:
+            raise InputError(f"{source.relative} cannot be opened as SQLite", hint=_AGAIN_HINT) from exc
+        try:
+            yield export
+        finally:
+            export.close()
+
+
+def _unpacked(source: Source, folder: Path) -> Path:
+    target = folder / "export.sqlite"
+    with source.open() as stream, target.open("wb") as file:
+        shutil.copyfileobj(stream, file, 1 << 20)
+        if stream.damage is not None:
+            raise InputError(f"{source.relative} is cut: {stream.damage}", hint=_AGAIN_HINT)
+    return target
+
+
+def _check_size(source: Source, path: Path) -> None:
+    """Refuse a file that is shorter than its own header says: a cut database loses whole tables silently."""
+    header = source.head[:100]
+    if len(header) < 100:
+        raise InputError(f"{source.relative} is cut: it ends inside the SQLite header", hint=_AGAIN_HINT)
+    page_bytes = struct.unpack(">H", header[16:18])[0]
+    page_count, valid_for, changes = (struct.unpack(">I", header[at : at + 4])[0] for at in (28, 92, 24))
+    expected = page_count * (65536 if page_bytes == 1 else page_bytes)
+    # The page count is only kept up to date when both counters agree (SQLite file format, header offset 28).
+    if valid_for == changes and path.stat().st_size < expected:
+        raise InputError(
+            f"{source.relative} is cut: {path.stat().st_size} of {expected} bytes are there", hint=_AGAIN_HINT
+        )

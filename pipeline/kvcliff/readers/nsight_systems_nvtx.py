@@ -1,0 +1,264 @@
+"""NVTX ranges of an Nsight Systems export: which texts may be kept, and the ranges that carry them."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from kvcliff.readers.nsight_systems_export import Export
+
+TABLE = "NVTX_EVENTS"
+#: Push/pop and start/end ranges, recorded (59, 60) and imported (70, 71).
+_STYLES = {59: "push_pop", 60: "start_end", 70: "push_pop", 71: "start_end"}
+_DOMAIN_CREATE = 75
+_FIXED_COLUMNS = (
+    "eventType",
+    "start",
+    "end",
+    "globalTid",
+    "endGlobalTid",
+    "domainId",
+    "int64Value",
+    "uint64Value",
+    "int32Value",
+    "uint32Value",
+)
+_KNOWN_DOMAINS = frozenset({"kvcliff", "kvcliff.pipeline", "NVTX", "NCCL"})
+
+
+@dataclass(frozen=True)
+class NameRule:
+    """One shape of range text that may enter the database.
+
+    Attributes:
+        globs: SQLite GLOB patterns that let candidates through cheaply.
+        pattern: the exact shape; only words of a closed list and numbers.
+    """
+
+    globs: tuple[str, ...]
+    pattern: re.Pattern[str]
+
+
+#: The allow-list: texts of other shapes may hold prompts or paths and stay in the file.
+NAME_RULES: tuple[NameRule, ...] = (
+    NameRule(("execute_new_*",), re.compile(r"execute_new_\d{1,9}_cached_\d{1,9}")),
+    NameRule(
+        ("execute_context_*",),
+        re.compile(r"execute_context_\d{1,9}\(\d{1,12}\)_generation_\d{1,9}\(\d{1,12}\)"),
+    ),
+    NameRule(
+        ("execute_[0-9]*_context_*",),
+        re.compile(
+            r"execute_\d{1,12}_context_\d{1,9}\(sq\d{1,18}sk\d{1,18}sqsq\d{1,18}sqsk\d{1,18}\)"
+            r"_generation_\d{1,9}\(sq\d{1,18}sk\d{1,18}sqsq\d{1,18}sqsk\d{1,18}\)"
+        ),
+    ),
+    NameRule(
+        ("step context=*",),
+        re.compile(r"step context=\d{1,9}\(\d{1,12}\) generation=\d{1,9}\(\d{1,12}\)(?: kv=\d{1,15})?"),
+    ),
+    NameRule(
+        ("step[[]*",),
+        re.compile(r"step\[(?:EXTEND|DECODE|VERIFY|DRAFT|MIXED)(?: bs=\d{1,9})?(?: toks=\d{1,12})?\]"),
+    ),
+    NameRule(
+        ("[[]Executor] _forward_step *",),
+        re.compile(
+            r"\[Executor\] _forward_step \d{1,12}: \d{1,9} ctx reqs, "
+            r"(?:\d{1,12} ctx tokens, )?\d{1,9} gen reqs"
+        ),
+    ),
+    NameRule(
+        ("gpu_model_runner: *",),
+        re.compile(
+            r"gpu_model_runner: (?:preprocess|forward|postprocess|sample|draft|bookkeep|eplb"
+            r"|ModelRunnerOutput)"
+        ),
+    ),
+    NameRule(
+        ("llm_engine step: *",),
+        re.compile(r"llm_engine step: (?:get_output|process_outputs|abort_requests|record_stats)"),
+    ),
+    NameRule(
+        ("schedule: *",),
+        re.compile(
+            r"schedule: (?:allocate_slots|make_cached_request_data|update_after_schedule"
+            r"|get_num_common_prefix_blocks)"
+        ),
+    ),
+    NameRule(
+        ("scheduler.*",),
+        re.compile(
+            r"scheduler\.(?:recv_requests|process_input_requests|get_next_batch_to_run|process_queue|run_batch"
+            r"|process_batch_result|sanity_check_cache|idle)"
+        ),
+    ),
+    NameRule(
+        ("Preprocess", "Forward", "Postprocess", "Sample", "Bookkeep", "Draft", "EPLB"),
+        re.compile(r"Preprocess|Forward|Postprocess|Sample|Bookkeep|Draft|EPLB"),
+    ),
+    NameRule(("prefill", "decode", "mixed", "engine_step"), re.compile(r"prefill|decode|mixed|engine_step")),
+)
+
+
+def is_allowed(text: str, extra: Sequence[re.Pattern[str]] = ()) -> bool:
+    """Return whether a range text may be kept."""
+    return any(rule.pattern.fullmatch(text) for rule in NAME_RULES) or any(
+        pattern.fullmatch(text) for pattern in extra
+    )
+
+
+@dataclass(frozen=True)
+class NvtxRanges:
+    """The ranges of one export.
+
+    Attributes:
+        frame: rows for ``raw_nvtx_ranges`` (recognised texts only).
+        range_count: all ranges in the export.
+        mark_count: marks in the export.
+        open_count: kept ranges that never ended.
+        cross_thread_count: ranges that another thread ended.
+    """
+
+    frame: pl.DataFrame
+    range_count: int
+    mark_count: int
+    open_count: int
+    cross_thread_count: int
+
+
+FRAME_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
+    "range_no": pl.Int64,
+    "process_id": pl.UInt64,
+    "thread_id": pl.Int64,
+    "end_thread_id": pl.Int64,
+    "domain": pl.String,
+    "name": pl.String,
+    "style": pl.String,
+    "is_open": pl.Boolean,
+    "payload": pl.Int64,
+    "start_src_ns": pl.Int64,
+    "end_src_ns": pl.Int64,
+}
+_NO_RANGES = NvtxRanges(pl.DataFrame(schema=FRAME_SCHEMA), 0, 0, 0, 0)
+
+
+def read_ranges(
+    export: Export, shift_ns: int, last_event_ns: int, extra: Sequence[re.Pattern[str]] = ()
+) -> NvtxRanges:
+    """Return the ranges whose text is on the allow-list, and counts over all of them.
+
+    Args:
+        export: the opened export.
+        shift_ns: subtracted from every time of the file.
+        last_event_ns: latest end among GPU work and API calls, on the shifted clock.
+        extra: further full-match patterns from ``run.toml``.
+    """
+    if not export.has(TABLE, "start", "eventType"):
+        return _NO_RANGES
+    columns = export.tables[TABLE]
+    counts = dict(export.rows(f'select eventType, count(*) from "{TABLE}" group by eventType'))  # noqa: S608
+    crossing = 0
+    if "endGlobalTid" in columns:
+        crossing = export.number(f'select count(*) from "{TABLE}" where endGlobalTid is not null') or 0  # noqa: S608
+    latest = export.number(f'select max("end") from "{TABLE}"') if "end" in columns else None  # noqa: S608
+    last_ns = max(last_event_ns, latest - shift_ns if latest is not None else last_event_ns)
+    domains = _domains(export)
+    named = [_whole_numbers(row) for row in _named_rows(export, extra)]
+    rows = [_row(row, shift_ns, last_ns, domains) for row in named if row[2] is not None]
+    frame = pl.DataFrame(rows, schema=FRAME_SCHEMA, orient="row").sort("range_no")
+    return NvtxRanges(
+        frame=frame,
+        range_count=sum(counts.get(kind, 0) for kind in _STYLES),
+        mark_count=counts.get(34, 0),
+        open_count=int(frame["is_open"].sum()),
+        cross_thread_count=crossing,
+    )
+
+
+def _named_rows(export: Export, extra: Sequence[re.Pattern[str]]) -> list[tuple[Any, ...]]:
+    columns = export.tables[TABLE]
+    fixed = ", ".join(f'"{name}"' if name in columns else "null" for name in _FIXED_COLUMNS)
+    fixed = f"rowid, {fixed}"
+    kinds = ", ".join(str(kind) for kind in _STYLES)
+    found: list[tuple[Any, ...]] = []
+    if "text" in columns:
+        chosen, values = _text_condition("text", extra)
+        sql = f'select {fixed}, text from "{TABLE}" where eventType in ({kinds}) and {chosen}'  # noqa: S608
+        found += [row for row in export.rows(sql, values) if is_allowed(str(row[-1]), extra)]
+    if "textId" in columns and export.has("StringIds", "id", "value"):
+        texts = _allowed_strings(export, extra)
+        sql = (
+            f'select {fixed}, textId from "{TABLE}" where eventType in ({kinds}) '  # noqa: S608
+            "and textId in (select value from json_each(?))"
+        )
+        ids = "[" + ",".join(str(key) for key in sorted(texts)) + "]"
+        found += [(*row[:-1], texts[row[-1]]) for row in export.rows(sql, (ids,))]
+    return found
+
+
+def _text_condition(column: str, extra: Sequence[re.Pattern[str]]) -> tuple[str, list[str]]:
+    """Return a cheap SQL filter and its values; user patterns need every text."""
+    if extra:
+        return f"{column} is not null", []
+    globs = [glob for rule in NAME_RULES for glob in rule.globs]
+    # The test for NULL spares rows without a text, which are most, the patterns.
+    return f"({column} is not null and (" + " or ".join([f"{column} glob ?"] * len(globs)) + "))", globs
+
+
+def _allowed_strings(export: Export, extra: Sequence[re.Pattern[str]]) -> dict[int, str]:
+    chosen, values = _text_condition("value", extra)
+    rows = export.rows(f"select id, value from StringIds where {chosen}", values)  # noqa: S608
+    return {key: text for key, text in rows if is_allowed(str(text), extra)}
+
+
+def _domains(export: Export) -> Mapping[tuple[int | None, int], str]:
+    """Return domain names by (process, domain id); (None, id) serves forked children."""
+    if not export.has(TABLE, "domainId", "globalTid", "text"):
+        return {}
+    condition = "eventType = ? and text is not null and typeof(globalTid) = 'integer'"
+    sql = f'select globalTid, domainId, text from "{TABLE}" where {condition} order by rowid'  # noqa: S608
+    rows = export.rows(sql, (_DOMAIN_CREATE,))
+    names: dict[tuple[int | None, int], str] = {}
+    for global_tid, domain_id, text in rows:
+        name = text if text in _KNOWN_DOMAINS else f"domain#{domain_id}"
+        names[process_key(global_tid), domain_id] = name
+        names.setdefault((None, domain_id), name)
+    return names
+
+
+def process_key(global_id: int | None) -> int | None:
+    """Return the process key (hardware, VM and pid) of a global thread or process id."""
+    return None if global_id is None else (global_id >> 24) & 0xFF_FFFF_FFFF
+
+
+def _whole_numbers(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the row with NULL for whatever is no integer, its text apart."""
+    return (*[value if isinstance(value, int) else None for value in row[:-1]], row[-1])
+
+
+def _row(
+    row: tuple[Any, ...], shift_ns: int, last_ns: int, domains: Mapping[tuple[int | None, int], str]
+) -> tuple[object, ...]:
+    number, kind, start, end, tid, end_tid, domain_id, *payloads, text = row
+    process = process_key(tid)
+    domain = ""
+    if domain_id:
+        domain = domains.get((process, domain_id)) or domains.get((None, domain_id)) or f"domain#{domain_id}"
+    end_ns = last_ns if end is None else end - shift_ns
+    payload = next((value for value in payloads if value is not None), None)
+    return (
+        number - 1,
+        process,
+        None if tid is None else tid & 0xFF_FFFF,
+        None if end_tid is None else end_tid & 0xFF_FFFF,
+        domain,
+        text,
+        _STYLES[kind],
+        end is None or end_ns >= last_ns,
+        payload,
+        start - shift_ns,
+        max(end_ns, start - shift_ns),
+    )
