@@ -1,0 +1,41 @@
+"""The clocks of a run: every source tied to one run clock, with its uncertainty and how it is known."""
+
+import duckdb
+import polars as pl
+
+from kvcliff.clock_sources import read_clock_sources
+from kvcliff.clock_ties import find_ties
+from kvcliff.clock_tree import PlacedClock, place_clocks
+from kvcliff.readers.run_config import RunConfig
+
+_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
+    "source_id": pl.Int32,
+    "offset_ns": pl.Int64,
+    "uncertainty_ns": pl.Int64,
+    "method": pl.String,
+    "reference_source_id": pl.Int32,
+    "residual_ns": pl.Int64,
+    "note": pl.String,
+}
+
+
+def align_clocks(con: duckdb.DuckDBPyConnection, config: RunConfig) -> None:
+    """Fill the temporary table ``clocks`` with one row per source that has times.
+
+    Args:
+        con: connection with the temporary raw tables, ``sources`` and an empty ``clocks``.
+        config: run.toml; a clock offset that it gives wins over every computed one.
+    """
+    sources = read_clock_sources(con, config)
+    _write(con, place_clocks(sources, find_ties(con, sources)))
+
+
+def _write(con: duckdb.DuckDBPyConnection, places: tuple[PlacedClock, ...]) -> None:
+    frame = pl.DataFrame(
+        [[getattr(place, name) for name in _SCHEMA] for place in places], schema=_SCHEMA, orient="row"
+    )
+    con.register("clock_frame", frame)
+    try:
+        con.execute("insert into temp.clocks by name select * from clock_frame")
+    finally:
+        con.unregister("clock_frame")
