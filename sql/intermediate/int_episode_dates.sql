@@ -1,0 +1,96 @@
+-- what:  When the first engine action of each episode happened, from the promptest evidence.
+-- grain: one row per episode with an action
+-- key:   level, replica_id, episode_no
+-- columns:
+--   level       VARCHAR  level of a sweep, null when the run has one level
+--   replica_id  VARCHAR  engine replica
+--   episode_no  BIGINT   episode in the level and replica
+--   dated_by    VARCHAR  evidence that dates it: drop, log, flip, stall, counter, resume or copies
+--   at_ns       BIGINT   [ns] best estimate
+--   error_ns    BIGINT   [ns] the truth lies within at_ns plus or minus this
+-- notes: of the evidence that overlaps the earliest upper bound the exact kinds come first, then the earliest; sampled evidence keeps the whole distance to the previous sample as its error.
+with
+
+candidates as (
+
+    select
+        marks.level,
+        marks.replica_id,
+        marks.episode_no,
+        case
+            when actions.kind = 'flip' then 'flip'
+            when actions.kind = 'recompute_step' then 'resume'
+            when actions.proof = 'resume' then 'drop'
+            else actions.proof
+        end as dated_by,
+        actions.earliest_ns,
+        actions.low_ns,
+        actions.high_ns,
+        actions.proof in ('resume', 'copies') and actions.is_prompt as is_exact
+    from int_episode_marks as marks
+    inner join int_actions_judged as actions on marks.action_no = actions.action_no
+    union all
+    select
+        level,
+        replica_id,
+        episode_no,
+        'stall' as dated_by,
+        low_ns as earliest_ns,
+        low_ns,
+        high_ns,
+        true as is_exact
+    from int_episode_stalls
+
+),
+
+acting as (
+
+    select candidates.*
+    from candidates
+    inner join int_episodes as episodes
+        on
+            candidates.replica_id = episodes.replica_id
+            and candidates.level is not distinct from episodes.level
+            and candidates.episode_no = episodes.episode_no
+    where episodes.e_proof is not null
+
+),
+
+bounded as (
+
+    select
+        *,
+        min(high_ns) over (partition by level, replica_id, episode_no) as first_high_ns
+    from acting
+
+),
+
+ranked as (
+
+    select
+        *,
+        row_number() over (
+            partition by level, replica_id, episode_no
+            order by
+                case when is_exact then 0 when dated_by in ('counter', 'resume') then 2 else 1 end,
+                high_ns,
+                high_ns - low_ns,
+                dated_by
+        ) as preference
+    from bounded
+    where low_ns <= first_high_ns
+
+)
+
+select
+    level,
+    replica_id,
+    episode_no,
+    dated_by,
+    (low_ns + high_ns) // 2 as at_ns,
+    case
+        when is_exact then (high_ns - low_ns) // 2
+        else greatest(high_ns - low_ns, (low_ns + high_ns) // 2 - earliest_ns)
+    end as error_ns
+from ranked
+where preference = 1

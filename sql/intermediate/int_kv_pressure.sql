@@ -1,0 +1,171 @@
+-- what:  Every KV sample judged: pressure, blocked admission, flips of the gauges.
+-- grain: one row per source, replica and sample
+-- key:   source_id, replica_id, origin, sample_no
+-- columns:
+--   level               VARCHAR  level of a sweep, null when the run has one level
+--   replica_id          VARCHAR  engine replica
+--   source_id           INTEGER  file
+--   origin              VARCHAR  metrics, log or iterations
+--   kv_used_ratio       DOUBLE   device KV occupancy
+--   kv_rolling_ratio    DOUBLE   highest occupancy in the rolling window around the sample
+--   kv_footprint_ratio  DOUBLE   mean share of the KV cache that one running request holds
+--   running_count       DOUBLE   requests running
+--   waiting_count       DOUBLE   requests waiting
+--   preemption_delta    DOUBLE   counter rise since the previous sample, resets count as zero; null without counter
+--   is_pressure         BOOLEAN  rolling maximum within one mean footprint of full, and high at all
+--   is_blocked          BOOLEAN  under pressure, requests wait although the running limit is not reached
+--   is_flip             BOOLEAN  under pressure, running falls by more than finished while requests wait and are not let in
+--   sample_no           BIGINT   number in the source
+--   ts_ns               BIGINT   [ns] run clock
+--   previous_ts_ns      BIGINT   [ns] previous sample
+--   blocked_since_ns    BIGINT   [ns] last sample before the unbroken stretch of blocked samples, null outside
+--   interval_ns         BIGINT   [ns] median distance of samples of the source
+--   uncertainty_ns      BIGINT   [ns] of the clock and of the sampling
+-- notes: without ten samples that wait outside pressure the usual deficit is unknown and only a rise of the waiting queue makes a flip.
+with
+
+rolled as (
+
+    select
+        *,
+        max(kv_used_ratio) over around as kv_rolling_ratio,
+        avg(kv_used_ratio / nullif(running_count, 0)) over around as kv_footprint_ratio,
+        lag(kv_used_ratio) over in_order as previous_kv_ratio,
+        lag(running_count) over in_order as previous_running,
+        lag(waiting_count) over in_order as previous_waiting,
+        preemption_total - lag(preemption_total) over in_order as preemption_change,
+        greatest(coalesce(finished_total - lag(finished_total) over in_order, 0), 0)
+            as finished_change
+    from int_kv_samples
+    window
+        in_order as (partition by source_id, replica_id, origin order by ts_ns, sample_no),
+        around as (
+            partition by source_id, replica_id, origin
+            order by ts_ns
+            range between cast(threshold('pressure_before_s') * 1e9 as bigint) preceding -- noqa: PRS
+            and cast(threshold('pressure_after_s') * 1e9 as bigint) following
+        )
+
+),
+
+judged as (
+
+    select
+        rolled.*,
+        limits.running_limit,
+        coalesce(rolled.kv_rolling_ratio >= greatest(
+            threshold('kv_high_ratio'),
+            1 - threshold('kv_footprint_requests') * rolled.kv_footprint_ratio
+        ), false) as is_pressure,
+        limits.running_limit - rolled.running_count as deficit_count
+    from rolled
+    inner join int_engine_limits as limits
+        on rolled.replica_id = limits.replica_id and rolled.level is not distinct from limits.level
+
+),
+
+usual as (
+
+    select
+        source_id,
+        replica_id,
+        origin,
+        case when count(*) >= 10 then max(deficit_count) end as usual_deficit_count
+    from judged
+    where not is_pressure and waiting_count >= 1
+    group by source_id, replica_id, origin
+
+),
+
+flagged as (
+
+    select
+        judged.level,
+        judged.replica_id,
+        judged.source_id,
+        judged.origin,
+        judged.kv_used_ratio,
+        judged.kv_rolling_ratio,
+        judged.kv_footprint_ratio,
+        judged.running_count,
+        judged.waiting_count,
+        case
+            when judged.preemption_change is not null then greatest(judged.preemption_change, 0)
+        end as preemption_delta,
+        judged.is_pressure,
+        coalesce(
+            judged.is_pressure and judged.waiting_count >= 1 and judged.deficit_count > 0,
+            false
+        ) as is_blocked,
+        coalesce(
+            judged.is_pressure
+            and judged.waiting_count >= 1
+            and judged.deficit_count > 0
+            and judged.running_count < judged.previous_running - judged.finished_change
+            and (
+                judged.waiting_count > judged.previous_waiting
+                or (
+                    judged.deficit_count > usual.usual_deficit_count
+                    and judged.kv_used_ratio <= judged.previous_kv_ratio
+                )
+            ),
+            false
+        ) as is_flip,
+        judged.sample_no,
+        judged.ts_ns,
+        judged.previous_ts_ns,
+        judged.interval_ns,
+        judged.uncertainty_ns
+    from judged
+    left join usual
+        on
+            judged.source_id = usual.source_id
+            and judged.replica_id = usual.replica_id
+            and judged.origin = usual.origin
+
+),
+
+stretched as (
+
+    select
+        *,
+        count(*) filter (where not is_blocked) over (
+            partition by source_id, replica_id, origin order by ts_ns, sample_no
+            rows between unbounded preceding and current row
+        ) as stretch_no
+    from flagged
+
+),
+
+dated as (
+
+    select
+        *,
+        min(coalesce(previous_ts_ns, ts_ns)) filter (where is_blocked) over (
+            partition by source_id, replica_id, origin, stretch_no
+        ) as stretch_since_ns
+    from stretched
+
+)
+
+select
+    level,
+    replica_id,
+    source_id,
+    origin,
+    kv_used_ratio,
+    kv_rolling_ratio,
+    kv_footprint_ratio,
+    running_count,
+    waiting_count,
+    preemption_delta,
+    is_pressure,
+    is_blocked,
+    is_flip,
+    sample_no,
+    ts_ns,
+    previous_ts_ns,
+    case when is_blocked then stretch_since_ns end as blocked_since_ns,
+    interval_ns,
+    uncertainty_ns
+from dated

@@ -1,0 +1,160 @@
+-- what:  KV occupancy and queue of every source that states them.
+-- grain: one row per source, replica and sample
+-- key:   source_id, replica_id, origin, sample_no
+-- columns:
+--   level             VARCHAR  level of a sweep, null when the run has one level
+--   replica_id        VARCHAR  engine replica
+--   source_id         INTEGER  file
+--   origin            VARCHAR  metrics, log or iterations
+--   semantics         VARCHAR  what counts as used KV
+--   kv_used_ratio     DOUBLE   device KV occupancy, null when not stated or zero all along under load
+--   running_count     DOUBLE   requests running
+--   waiting_count     DOUBLE   requests waiting for capacity, null when not stated
+--   swapped_count     DOUBLE   requests swapped out, null when not stated
+--   preemption_total  DOUBLE   preemption or retraction counter, null when not stated
+--   finished_total    DOUBLE   finished-request counter, null when not stated
+--   sample_no         BIGINT   number in the source
+--   ts_ns             BIGINT   [ns] run clock
+--   previous_ts_ns    BIGINT   [ns] last sample of the same source and replica at least half an interval earlier
+--   interval_ns       BIGINT   [ns] median distance of samples of the source and replica
+--   uncertainty_ns    BIGINT   [ns] of the clock and of the sampling of one value
+-- notes: after a stall a scraper catches up with a burst whose first answers are stale, so distances skip it; log stamps are whole-second floors: the middle of the second is taken.
+with
+
+metric_values as (
+
+    select
+        metrics.level,
+        metrics.replica_id,
+        metrics.source_id,
+        metrics.scrape_no as sample_no,
+        metrics.ts_ns,
+        coalesce(metrics.uncertainty_ns, 0) + metrics.scrape_dur_ns as uncertainty_ns,
+        roles.role,
+        roles.semantics,
+        metrics.value * roles.scale as value
+    from int_metric_values as metrics
+    inner join metric_roles as roles on metrics.name = roles.name
+    where metrics.le is null
+
+),
+
+from_metrics as (
+
+    select
+        level,
+        replica_id,
+        source_id,
+        'metrics' as origin,
+        max(semantics) filter (where role = 'kv_used_ratio') as semantics,
+        max(value) filter (where role = 'kv_used_ratio') as kv_used_ratio,
+        max(value) filter (where role = 'running') as running_count,
+        max(value) filter (where role = 'waiting') as waiting_count,
+        max(value) filter (where role = 'swapped') as swapped_count,
+        sum(value) filter (where role = 'preemption_total') as preemption_total,
+        sum(value) filter (where role = 'finished_total') as finished_total,
+        sample_no,
+        max(ts_ns) as ts_ns,
+        max(uncertainty_ns) as uncertainty_ns
+    from metric_values
+    group by level, replica_id, source_id, sample_no
+
+),
+
+from_log as (
+
+    select
+        level,
+        replica_id,
+        source_id,
+        'log' as origin,
+        semantics,
+        kv_used_ratio,
+        cast(running_count as double) as running_count,
+        cast(waiting_count - coalesce(deferred_count, 0) as double) as waiting_count,
+        cast(swapped_count as double) as swapped_count,
+        cast(null as double) as preemption_total,
+        cast(null as double) as finished_total,
+        line_no as sample_no,
+        ts_ns + case when ts_ns % 1000000000 = 0 then 500000000 else 0 end as ts_ns,
+        coalesce(uncertainty_ns, 0) + 500000000 as uncertainty_ns
+    from stg_log__stats
+
+),
+
+from_iterations as (
+
+    select
+        level,
+        replica_id,
+        source_id,
+        'iterations' as origin,
+        'referenced_blocks' as semantics,
+        kv_used_ratio,
+        cast(context_requests + generation_requests as double) as running_count,
+        cast(null as double) as waiting_count,
+        cast(null as double) as swapped_count,
+        cast(null as double) as preemption_total,
+        cast(null as double) as finished_total,
+        line_no as sample_no,
+        end_ns as ts_ns,
+        error_ns as uncertainty_ns
+    from int_iterations_timed
+
+),
+
+samples as (
+
+    select * from from_metrics
+    union all
+    select * from from_log
+    union all
+    select * from from_iterations
+
+),
+
+stepped as (
+
+    select
+        *,
+        ts_ns - lag(ts_ns) over (
+            partition by source_id, replica_id, origin order by ts_ns, sample_no
+        ) as step_ns
+    from samples
+
+),
+
+judged as (
+
+    select
+        *,
+        cast(median(step_ns) over source as bigint) as interval_ns,
+        max(kv_used_ratio) over source as highest_kv_ratio,
+        max(running_count) over source as most_running
+    from stepped
+    window source as (partition by source_id, replica_id, origin)
+
+)
+
+select
+    level,
+    replica_id,
+    source_id,
+    origin,
+    semantics,
+    case when highest_kv_ratio > 0 or most_running = 0 then kv_used_ratio end as kv_used_ratio,
+    running_count,
+    waiting_count,
+    swapped_count,
+    preemption_total,
+    finished_total,
+    sample_no,
+    ts_ns,
+    max(ts_ns) over (
+        partition by source_id, replica_id, origin
+        order by ts_ns
+        range between unbounded preceding and coalesce(interval_ns // 2, 1) preceding -- noqa: PRS
+    ) as previous_ts_ns,
+    interval_ns,
+    uncertainty_ns
+from judged

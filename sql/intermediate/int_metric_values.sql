@@ -1,0 +1,37 @@
+-- what:  Metric values with their names and times.
+-- grain: one row per scrape and series
+-- key:   source_id, series_id, scrape_no
+-- columns:
+--   level           VARCHAR  level of a sweep, null when the run has one level
+--   replica_id      VARCHAR  engine replica
+--   source_id       INTEGER  metrics file
+--   series_id       INTEGER  series in the file
+--   name            VARCHAR  metric name as exposed
+--   label           VARCHAR  label that tells series of one name apart
+--   le              DOUBLE   upper bound of a histogram bucket
+--   value           DOUBLE   value
+--   scrape_no       BIGINT   scrape
+--   ts_ns           BIGINT   [ns] run clock
+--   scrape_dur_ns   BIGINT   [ns] how long the scrape took
+--   uncertainty_ns  BIGINT   [ns] of the clock
+-- notes: untimed scrapes carry no place on the run clock and are left out.
+select
+    scrapes.level,
+    coalesce(scrapes.replica || '/', '') || coalesce(series.instance || '/', '')
+    || coalesce(series.engine, '0') as replica_id,
+    samples.source_id,
+    samples.series_id,
+    series.name,
+    series.label,
+    series.le,
+    samples.value,
+    samples.scrape_no,
+    scrapes.ts_ns,
+    scrapes.scrape_dur_ns,
+    scrapes.uncertainty_ns
+from raw_metric_samples as samples
+inner join raw_metric_series as series
+    on samples.source_id = series.source_id and samples.series_id = series.series_id
+inner join stg_metrics__scrapes as scrapes
+    on samples.source_id = scrapes.source_id and samples.scrape_no = scrapes.scrape_no
+where scrapes.is_timed

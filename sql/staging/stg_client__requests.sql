@@ -1,0 +1,43 @@
+-- what:  Requests of load clients on the run clock.
+-- grain: one row per request
+-- key:   source_id, request_no
+-- columns:
+--   level           VARCHAR  level of a sweep
+--   replica         VARCHAR  replica of the file, null when there is one
+--   source_id       INTEGER  client file
+--   request_no      BIGINT   number in the file
+--   request_id      VARCHAR  client's request id
+--   tag             VARCHAR  tag or level name given by the client
+--   ttft_ns         BIGINT   [ns] time to first token
+--   prompt_tokens   BIGINT   prompt tokens
+--   output_tokens   BIGINT   generated tokens
+--   max_tokens      BIGINT   asked for
+--   cached_tokens   BIGINT   prompt tokens served from a cache
+--   concurrency     BIGINT   client's concurrency limit
+--   is_error        BOOLEAN  failed, cancelled or incomplete
+--   is_warmup       BOOLEAN  not part of the measurement
+--   arrival_ns      BIGINT   [ns] sent
+--   first_token_ns  BIGINT   [ns] first token
+--   end_ns          BIGINT   [ns] end of the stream
+--   uncertainty_ns  BIGINT   [ns] of the source's clock; null when it is not tied to the run clock
+select
+    sources.level,
+    sources.replica,
+    entries.source_id,
+    entries.request_no,
+    entries.request_id,
+    entries.tag,
+    entries.ttft_ns,
+    entries.prompt_tokens,
+    entries.output_tokens,
+    entries.max_tokens,
+    entries.cached_tokens,
+    entries.concurrency,
+    coalesce(entries.is_error, false) as is_error,
+    coalesce(entries.is_warmup, false) as is_warmup,
+    entries.submit_src_ns + sources.offset_ns as arrival_ns,
+    entries.first_token_src_ns + sources.offset_ns as first_token_ns,
+    entries.done_src_ns + sources.offset_ns as end_ns,
+    sources.uncertainty_ns
+from raw_client_requests as entries
+inner join stg_sources as sources on entries.source_id = sources.source_id
