@@ -1,0 +1,255 @@
+"""One DuckDB file: opening it safely and copying a staged run into it in one transaction."""
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+
+from kvcliff import __version__
+from kvcliff.errors import StoreError, StoreLockedError, StoreVersionError
+
+#: Raised when a stored table changes its meaning; older databases are then refused with a way on.
+SCHEMA_VERSION = 1
+DEFAULT_PATH = Path("kvcliff.duckdb")
+_SIZE = re.compile(r"\d+(?:\.\d+)?\s*(?:%|[KMGT]?i?B?)", re.IGNORECASE)
+
+
+def open_store(
+    path: Path, *, read_only: bool = False, memory_limit: str | None = None
+) -> duckdb.DuckDBPyConnection:
+    """Return a connection to the store, created when absent (unless ``read_only``).
+
+    Extension loading and access to other files are switched off in read-only mode, where SQL of
+    users runs.
+
+    Raises:
+        StoreLockedError: another process has it open for writing.
+        StoreVersionError: it is no kvcliff store, or one of another schema version.
+        StoreError: it cannot be opened or created.
+    """
+    if read_only and not path.exists():
+        raise StoreError(
+            f"there is no database at {path}", hint="ingest a run first: kvcliff ingest RUN --db PATH"
+        )
+    if not read_only and not path.parent.is_dir():
+        raise StoreError(
+            f"the folder of the database {path} does not exist", hint="create it, or choose another --db"
+        )
+    con = _connect(path, read_only=read_only)
+    try:
+        _configure(con, read_only=read_only, memory_limit=memory_limit)
+        _check_version(con, path, read_only=read_only)
+    except BaseException:
+        con.close()
+        raise
+    return con
+
+
+def _connect(path: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
+    try:
+        return duckdb.connect(str(path), read_only=read_only)
+    except duckdb.Error as exc:
+        text = str(exc)
+        if "lock" in text.lower():
+            raise StoreLockedError(
+                f"the database {path} is in use by another process",
+                hint="wait for it to finish, or use another file with --db",
+            ) from exc
+        if path.exists() and path.stat().st_size > 0 and ("not a valid" in text or "magic" in text.lower()):
+            raise StoreVersionError(f"{path} is not a DuckDB database", hint="choose another --db") from exc
+        if "version" in text.lower() and path.exists():
+            raise StoreVersionError(
+                f"the database {path} was written by another DuckDB version",
+                hint="upgrade kvcliff, or use another --db",
+            ) from exc
+        if path.exists() and not os.access(path, os.W_OK):
+            raise StoreError(
+                f"the database {path} is not writable", hint="change its permissions, or choose another --db"
+            ) from exc
+        raise StoreError(
+            f"the database {path} cannot be opened: {text.splitlines()[0]}", hint="choose another --db"
+        ) from exc
+
+
+def _configure(con: duckdb.DuckDBPyConnection, *, read_only: bool, memory_limit: str | None) -> None:
+    if memory_limit is not None:
+        try:
+            con.execute(f"set memory_limit = '{_safe_size(memory_limit)}'")
+        except duckdb.Error as exc:
+            raise StoreError(
+                f"--memory-limit {memory_limit} is not a size", hint="for example --memory-limit 2GB"
+            ) from exc
+    if read_only:
+        con.execute("set enable_external_access = false")
+        con.execute("set lock_configuration = true")
+    else:
+        con.execute("set autoinstall_known_extensions = false")
+        con.execute("set autoload_known_extensions = false")
+        # Checkpoints are ours (store_tables): the automatic ones would rewrite the staged tables of a large
+        # run over and over while they grow.
+        con.execute("set checkpoint_threshold = '1TB'")
+
+
+def _safe_size(text: str) -> str:
+    """Return ``text`` when it is a plain size such as ``2GB`` or ``80%``; settings cannot be bound."""
+    stripped = text.strip()
+    if _SIZE.fullmatch(stripped) is None:
+        raise StoreError(f"--memory-limit {text} is not a size", hint="for example --memory-limit 2GB")
+    return stripped
+
+
+def _check_version(con: duckdb.DuckDBPyConnection, path: Path, *, read_only: bool) -> None:
+    tables = table_names(con)
+    if "kvcliff_meta" not in tables:
+        if tables or read_only:
+            raise StoreVersionError(
+                f"{path} is a DuckDB database, but not a kvcliff store", hint="choose another --db"
+            )
+        con.execute("create table kvcliff_meta (schema_version integer, written_by varchar)")
+        con.execute("insert into kvcliff_meta values (?, ?)", [SCHEMA_VERSION, __version__])
+        return
+    row = con.execute("select schema_version, written_by from kvcliff_meta").fetchone()
+    version, writer = row if row is not None else (None, "an unknown version")
+    if version != SCHEMA_VERSION:
+        newer = isinstance(version, int) and version > SCHEMA_VERSION
+        raise StoreVersionError(
+            f"the database {path} has schema version {version} (written by kvcliff {writer}); "
+            f"this kvcliff reads {SCHEMA_VERSION}",
+            hint="upgrade kvcliff" if newer else "ingest the runs again into a new --db",
+        )
+
+
+def table_names(con: duckdb.DuckDBPyConnection, *, schema: str = "main") -> frozenset[str]:
+    """Return the names of the stored tables (not the temporary ones)."""
+    rows = con.execute(
+        "select table_name from duckdb_tables() where schema_name = ? and not temporary", [schema]
+    ).fetchall()
+    return frozenset(row[0] for row in rows)
+
+
+def _columns(con: duckdb.DuckDBPyConnection, *, temporary: bool) -> dict[str, dict[str, str]]:
+    """Return type by column of every stored or every temporary table; one look at the catalogue for all."""
+    rows = con.execute(
+        """
+        select table_name, column_name, data_type from duckdb_columns()
+        where
+            not internal and schema_name = 'main'
+            and database_name = case when ? then 'temp' else current_database() end
+        order by table_name, column_index
+        """,
+        [temporary],
+    ).fetchall()
+    found: dict[str, dict[str, str]] = {}
+    for table, column, kind in rows:
+        found.setdefault(table, {})[column] = kind
+    return found
+
+
+def quote(identifier: str) -> str:
+    """Return an identifier quoted for SQL."""
+    return '"' + identifier.replace('"', '""') + '"'
+
+
+def stored_table(con: duckdb.DuckDBPyConnection, name: str) -> str:
+    """Return the full, quoted name of a stored table.
+
+    The database is named too: ``main.name`` alone would find a temporary table of the same name first.
+    """
+    row = con.execute("select current_database()").fetchone()
+    return f"{quote(row[0] if row is not None else 'main')}.main.{quote(name)}"
+
+
+def store_tables(
+    con: duckdb.DuckDBPyConnection, run_id: str, tables: Iterable[str], *, replaces: Iterable[str] = ()
+) -> None:
+    """Copy temporary tables of one run into the stored ones in one transaction.
+
+    The stored table has ``run_id`` as its first column; columns that are new are added. A crash or a
+    full disk leaves everything as it was.
+
+    Args:
+        con: connection with the temporary tables.
+        run_id: run the rows belong to; its earlier rows are deleted first.
+        tables: names of temporary tables to copy.
+        replaces: further run ids to delete in the same transaction (same name, other content).
+
+    Raises:
+        StoreError: the database cannot take the rows (disk full, read-only).
+    """
+    with _one_thread(con):
+        try:
+            con.execute("begin transaction")
+            _copy_run(con, [run_id, *replaces], tables)
+            con.execute("commit")
+            con.execute("checkpoint")
+        except duckdb.Error as exc:
+            _rollback(con)
+            raise StoreError(
+                f"the database could not take the run: {str(exc).splitlines()[0]}",
+                hint="check free disk space and permissions; nothing of the run was stored",
+            ) from exc
+        except BaseException:
+            _rollback(con)
+            raise
+
+
+@contextmanager
+def _one_thread(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Let the engine copy with one thread: several leave half-filled row groups behind.
+
+    Those are compressed twice, at the copy and at the checkpoint, and make the file a third larger.
+    """
+    row = con.execute("select current_setting('threads')").fetchone()
+    con.execute("set threads = 1")
+    try:
+        yield
+    finally:
+        con.execute(f"set threads = {int(row[0]) if row is not None else 1}")
+
+
+def _copy_run(con: duckdb.DuckDBPyConnection, doomed: list[str], tables: Iterable[str]) -> None:
+    """Delete the rows of the doomed runs and insert those of the first of them anew."""
+    stored, staged = _columns(con, temporary=False), _columns(con, temporary=True)
+    for name in sorted(table_names(con)):
+        if "run_id" in stored.get(name, {}):
+            con.execute(f"delete from {stored_table(con, name)} where run_id in (select unnest(?))", [doomed])  # noqa: S608
+    for name in tables:
+        _store_table(con, doomed[0], name, staged.get(name, {}), stored.get(name, {}))
+
+
+def _rollback(con: duckdb.DuckDBPyConnection) -> None:
+    try:
+        con.execute("rollback")
+    except duckdb.Error:
+        # The transaction is already gone (fatal storage error); there is nothing left to undo.
+        return
+
+
+def _store_table(
+    con: duckdb.DuckDBPyConnection, run_id: str, name: str, columns: dict[str, str], stored: dict[str, str]
+) -> None:
+    table, staged = stored_table(con, name), f"temp.{quote(name)}"
+    if not stored:
+        con.execute(f"create table {table} as select cast('' as varchar) as run_id, * from {staged} limit 0")  # noqa: S608
+    for column, kind in columns.items():
+        if stored and column not in stored:
+            con.execute(f"alter table {table} add column {quote(column)} {kind}")
+    con.execute(f"insert into {table} by name select ? as run_id, * from {staged}", [run_id])  # noqa: S608
+
+
+def expose_run(con: duckdb.DuckDBPyConnection, run_id: str, tables: Iterable[str]) -> None:
+    """Create temporary views that show one run's rows under the plain table names, without ``run_id``.
+
+    Findings and report read these, so they see a stored run and a freshly staged one alike.
+    """
+    literal = "'" + run_id.replace("'", "''") + "'"
+    present = table_names(con)
+    for name in tables:
+        if name in present:
+            con.execute(
+                f"create or replace temp view {quote(name)} as "  # noqa: S608
+                f"select * exclude (run_id) from {stored_table(con, name)} where run_id = {literal}"
+            )

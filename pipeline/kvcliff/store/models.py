@@ -1,0 +1,236 @@
+"""The SQL model graph: one SELECT per file with its header and dependencies, and the build of one run."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from graphlib import CycleError, TopologicalSorter
+
+import duckdb
+
+from kvcliff.errors import KvcliffError
+from kvcliff.resources import sql_root
+from kvcliff.store.database import quote
+from kvcliff.timing import stage
+
+LAYERS = ("raw", "staging", "intermediate", "marts")
+_HEADER_FIELD = re.compile(r"^-- (what|grain|key|notes):\s*(.*)$")
+_HEADER_COLUMN = re.compile(r"^--   (\w+)\s+([A-Z]+(?:\[\])?)\s+(.*)$")
+_HEADER_MORE = re.compile(r"^--\s{2,}(\S.*)$")
+
+
+class ModelError(KvcliffError):
+    """A model file is malformed or cannot be built: a bug in kvcliff, not in the data."""
+
+    code = "model_error"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One documented column: name, DuckDB type, meaning (with the unit in brackets)."""
+
+    name: str
+    type: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Model:
+    """One SQL file.
+
+    Attributes:
+        name: table name, which is the file name.
+        layer: raw, staging, intermediate or marts.
+        sql: the SELECT, header included.
+        what: what a row says.
+        grain: one row per what.
+        key: columns that are unique together.
+        columns: documented columns in order.
+        notes: what to know before using it.
+        depends: names of other models it reads.
+    """
+
+    name: str
+    layer: str
+    sql: str
+    what: str
+    grain: str
+    key: tuple[str, ...]
+    columns: tuple[Column, ...]
+    notes: str
+    depends: frozenset[str]
+
+
+def parse_header(name: str, text: str) -> tuple[dict[str, str], tuple[Column, ...]]:
+    """Return the header fields (what, grain, key, notes) and the documented columns of a model.
+
+    Raises:
+        ModelError: a field is missing or a header line cannot be read.
+    """
+    fields: dict[str, str] = {}
+    columns: list[Column] = []
+    current = ""
+    for line in text.splitlines():
+        if not line.startswith("--"):
+            break
+        if match := _HEADER_FIELD.match(line):
+            current = match[1]
+            fields[current] = match[2].strip()
+        elif line.strip() == "-- columns:":
+            current = "columns"
+        elif current == "columns" and (match := _HEADER_COLUMN.match(line)):
+            columns.append(Column(match[1], match[2], match[3].strip()))
+        elif current == "columns" and columns and (match := _HEADER_MORE.match(line)):
+            last = columns[-1]
+            columns[-1] = Column(last.name, last.type, f"{last.meaning} {match[1].strip()}")
+        elif current and (match := _HEADER_MORE.match(line)):
+            fields[current] = f"{fields[current]} {match[1].strip()}".strip()
+        else:
+            raise ModelError(f"the header of model {name} has an unreadable line: {line}")
+    missing = [field for field in ("what", "grain", "key") if not fields.get(field)]
+    if missing or not columns:
+        raise ModelError(f"the header of model {name} lacks {', '.join(missing) or 'columns'}")
+    return fields, tuple(columns)
+
+
+#: What each SELECT reads, as DuckDB's own parser sees it: table names and, apart, the names of its CTEs.
+_TABLES_READ = """
+with texts as (select unnest(?) as name, unnest(?) as text),
+parsed as (select name, cast(json_serialize_sql(text) as json) as tree from texts)
+select
+    name,
+    tree ->> 'error_message' as problem,
+    json_extract_string(tree, '$..table_name') as tables,
+    json_extract_string(tree, '$..cte_map.map[*].key') as ctes
+from parsed
+"""
+
+
+def _tables_read(texts: Mapping[str, str]) -> dict[str, frozenset[str]]:
+    """Return every table name each SELECT reads, CTE names excluded.
+
+    All are asked about at once: a question per file would cost more than the parsing.
+
+    Raises:
+        ModelError: a SELECT does not parse.
+    """
+    with duckdb.connect() as con:
+        rows = con.execute(_TABLES_READ, [list(texts), list(texts.values())]).fetchall()
+    for name, problem, _, _ in rows:
+        if problem is not None:
+            raise ModelError(f"model {name} does not parse: {problem}")
+    return {name: frozenset(tables) - frozenset(ctes) for name, _, tables, ctes in rows}
+
+
+@lru_cache(maxsize=1)
+def load_models() -> tuple[Model, ...]:
+    """Return all models in build order (raw contracts first).
+
+    Raises:
+        ModelError: a header is malformed, a SELECT does not parse, or models read each other in a circle.
+    """
+    paths = [path for layer in LAYERS for path in sorted((sql_root() / layer).glob("*.sql"))]
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in paths}
+    tables = _tables_read(texts)
+    found = {
+        path.stem: _model(path.stem, path.parent.name, texts[path.stem], tables[path.stem]) for path in paths
+    }
+    known = frozenset(found)
+    graph = {name: (model.depends & known) - {name} for name, model in found.items()}
+    try:
+        order = _stable_order(graph, found)
+    except CycleError as exc:
+        raise ModelError(f"models read each other in a circle: {' -> '.join(exc.args[1])}") from exc
+    return tuple(found[name] for name in order)
+
+
+def _stable_order(graph: Mapping[str, frozenset[str]], found: Mapping[str, Model]) -> list[str]:
+    sorter = TopologicalSorter(graph)
+    sorter.prepare()
+    order: list[str] = []
+    while sorter.is_active():
+        ready = sorted(sorter.get_ready(), key=lambda name: (LAYERS.index(found[name].layer), name))
+        order.extend(ready)
+        sorter.done(*ready)
+    return order
+
+
+def _model(name: str, layer: str, text: str, depends: frozenset[str]) -> Model:
+    fields, columns = parse_header(name, text)
+    return Model(
+        name=name,
+        layer=layer,
+        sql=text,
+        what=fields["what"],
+        grain=fields["grain"],
+        key=tuple(part.strip() for part in fields["key"].split(",")),
+        columns=columns,
+        notes=fields.get("notes", ""),
+        depends=depends,
+    )
+
+
+def mart_names() -> tuple[str, ...]:
+    """Return the names of all marts that SQL models build, sorted."""
+    return tuple(sorted(model.name for model in load_models() if model.layer == "marts"))
+
+
+def raw_names() -> tuple[str, ...]:
+    """Return the names of all raw tables, sorted."""
+    return tuple(sorted(model.name for model in load_models() if model.layer == "raw"))
+
+
+def create_raw_tables(con: duckdb.DuckDBPyConnection) -> None:
+    """Create the empty temporary raw tables that readers fill."""
+    for model in load_models():
+        if model.layer == "raw":
+            con.execute(f"create or replace temp table {quote(model.name)} as {model.sql}")
+
+
+def load_seeds(con: duckdb.DuckDBPyConnection, overrides: Mapping[str, float] | None = None) -> None:
+    """Create the seed tables and apply threshold overrides of a policy file.
+
+    Raises:
+        KeyError: an override names no threshold.
+    """
+    for path in sorted((sql_root() / "seeds").glob("*.csv")):
+        con.execute(
+            f"create or replace temp table {quote(path.stem)} as "  # noqa: S608
+            "select * from read_csv(?, header = true, sample_size = -1)",
+            [str(path)],
+        )
+    for name, value in sorted((overrides or {}).items()):
+        if con.execute("select count(*) from thresholds where name = ?", [name]).fetchone() == (0,):
+            raise KeyError(name)
+        con.execute("update temp.thresholds set value = ?, source = 'policy' where name = ?", [value, name])
+
+
+def load_macros(con: duckdb.DuckDBPyConnection) -> None:
+    """Create the temporary macros of ``sql/macros``."""
+    for path in sorted((sql_root() / "macros").glob("*.sql")):
+        con.execute(path.read_text(encoding="utf-8"))
+
+
+def build_models(con: duckdb.DuckDBPyConnection, models: Iterable[Model] | None = None) -> None:
+    """Build staging, intermediate and mart models of the one run in the temporary raw tables.
+
+    A model that more than one other reads becomes a temporary table, the others stay views; marts are
+    temporary tables.
+
+    Raises:
+        ModelError: a model fails on the data.
+    """
+    chosen = tuple(models if models is not None else load_models())
+    readers: dict[str, int] = {}
+    for model in chosen:
+        for name in model.depends:
+            readers[name] = readers.get(name, 0) + 1
+    for model in chosen:
+        if model.layer == "raw":
+            continue
+        kind = "table" if model.layer == "marts" or readers.get(model.name, 0) > 1 else "view"
+        try:
+            with stage(f"model {model.name}"):
+                con.execute(f"create or replace temp {kind} {quote(model.name)} as {model.sql}")
+        except duckdb.Error as exc:
+            raise ModelError(f"model {model.name} failed: {exc}") from exc

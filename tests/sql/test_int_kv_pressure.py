@@ -1,0 +1,168 @@
+"""int_kv_pressure: pressure, blocked admission and flips of the gauges."""
+
+import pytest
+
+from builders_raw import Row, source, table
+from builders_serving import S, Scrape, merge, model, ns, scrape_rows
+
+LIMIT = {"source_id": 2, "line_no": 1, "scope": "", "name": "max_num_seqs", "value": "16"}
+
+
+def judged(scrapes: list[Scrape], columns: str, limit: Row | None = LIMIT, **more: list[Row]) -> list[tuple[object, ...]]:
+    raw = merge(scrape_rows(scrapes), {"raw_settings": [limit] if limit else []}, more)
+    con = model("int_kv_pressure", raw)
+    return table(con, f"select {columns} from int_kv_pressure order by replica_id, ts_ns, sample_no")
+
+
+def flat(kv: float, running: float, count: int = 9) -> list[Scrape]:
+    return [Scrape(second, kv=kv, running=running, waiting=0) for second in range(count)]
+
+
+@pytest.mark.parametrize(("kv", "expected"), [(0.89, False), (0.9, True), (0.97, True)])
+def test_pressure_begins_one_footprint_below_full(kv: float, expected: bool) -> None:
+    # Nine requests hold the cache, a tenth of it each when it is 0.9 full.
+    assert {row[0] for row in judged(flat(kv, 9), "is_pressure")} == {expected}
+
+
+@pytest.mark.parametrize(("kv", "expected"), [(0.79, False), (0.8, True)])
+def test_below_the_high_mark_large_requests_are_no_pressure(kv: float, expected: bool) -> None:
+    # Two requests of 0.4 each: full is one footprint away, and that alone does not count.
+    assert {row[0] for row in judged(flat(kv, 2), "is_pressure")} == {expected}
+
+
+def test_footprint_is_the_mean_share_of_a_request() -> None:
+    assert {round(row[0], 6) for row in judged(flat(0.9, 9), "kv_footprint_ratio")} == {0.1}
+
+
+def test_without_occupancy_there_is_no_pressure() -> None:
+    rows = judged([Scrape(second, running=16, waiting=9) for second in range(3)], "is_pressure, is_blocked")
+    assert set(rows) == {(False, False)}
+
+
+@pytest.mark.parametrize(("distance_s", "expected"), [(4, True), (5, False)])
+def test_peak_counts_for_four_seconds_after_it(distance_s: int, expected: bool) -> None:
+    scrapes = [Scrape(0, kv=1.0, running=10), *[Scrape(s, kv=0.5, running=10) for s in range(1, 9)]]
+    assert judged(scrapes, "is_pressure")[distance_s] == (expected,)
+
+
+@pytest.mark.parametrize(("distance_s", "expected"), [(2, True), (3, False)])
+def test_peak_counts_for_two_seconds_before_it(distance_s: int, expected: bool) -> None:
+    scrapes = [*[Scrape(s, kv=0.5, running=10) for s in range(8)], Scrape(8, kv=1.0, running=10)]
+    assert judged(scrapes, "is_pressure")[8 - distance_s] == (expected,)
+
+
+@pytest.mark.parametrize(
+    ("running", "waiting", "expected"), [(15, 1, True), (16, 1, False), (15, 0, False), (17, 1, False)]
+)
+def test_blocked_is_a_queue_below_the_running_limit(running: int, waiting: int, expected: bool) -> None:
+    rows = judged([Scrape(0, kv=1.0, running=running, waiting=waiting)], "is_blocked")
+    assert rows == [(expected,)]
+
+
+def test_queue_without_pressure_is_not_blocked() -> None:
+    assert judged([Scrape(0, kv=0.3, running=3, waiting=5)], "is_blocked") == [(False,)]
+
+
+def test_blocked_stretch_begins_at_the_sample_before_it() -> None:
+    waiting = [0, 0, 2, 3, 0, 4]
+    scrapes = [Scrape(second, kv=1.0, running=9, waiting=count) for second, count in enumerate(waiting)]
+    rows = judged(scrapes, "blocked_since_ns")
+    assert [row[0] for row in rows] == [None, None, S, S, None, 4 * S]
+
+
+def flipped(before: Scrape, after: Scrape) -> bool:
+    return bool(judged([before, after], "is_flip")[1][0])
+
+
+BEFORE = Scrape(0, kv=1.0, running=10, waiting=0, finished=0)
+
+
+def test_flip_is_running_that_falls_while_waiting_rises() -> None:
+    assert flipped(BEFORE, Scrape(1, kv=0.95, running=9, waiting=1, finished=0))
+
+
+def test_requests_that_finished_are_no_flip() -> None:
+    assert not flipped(BEFORE, Scrape(1, kv=0.95, running=9, waiting=1, finished=1))
+
+
+def test_flip_needs_more_vanished_than_finished() -> None:
+    assert flipped(BEFORE, Scrape(1, kv=0.95, running=8, waiting=1, finished=1))
+
+
+def test_steady_running_is_no_flip() -> None:
+    assert not flipped(BEFORE, Scrape(1, kv=1.0, running=10, waiting=1, finished=0))
+
+
+def test_steady_queue_is_no_flip() -> None:
+    assert not flipped(
+        Scrape(0, kv=1.0, running=10, waiting=1, finished=0), Scrape(1, kv=0.9, running=9, waiting=1, finished=0)
+    )
+
+
+def test_flip_without_pressure_does_not_count() -> None:
+    assert not flipped(
+        Scrape(0, kv=0.3, running=10, waiting=0), Scrape(1, kv=0.3, running=9, waiting=1)
+    )
+
+
+def test_counter_that_restarts_hides_no_flip() -> None:
+    # The finished counter falls to zero: a restart says nothing about what finished.
+    before = Scrape(0, kv=1.0, running=10, waiting=0, finished=50)
+    assert flipped(before, Scrape(1, kv=0.95, running=9, waiting=1, finished=0))
+
+
+def unusual_deficit(running: int, kv: float = 0.95) -> bool:
+    """Ten samples wait two below the limit without pressure; then the queue falls and running too."""
+    calm = [Scrape(second, kv=0.5, running=14, waiting=3) for second in range(10)]
+    scrapes = [*calm, Scrape(20, kv=0.98, running=14, waiting=3), Scrape(21, kv=kv, running=running, waiting=3)]
+    return bool(judged(scrapes, "is_flip")[-1][0])
+
+
+def test_deficit_beyond_the_usual_is_a_flip_without_a_longer_queue() -> None:
+    assert unusual_deficit(13)
+
+
+def test_deficit_beyond_the_usual_with_more_occupancy_is_growth() -> None:
+    assert not unusual_deficit(13, kv=0.99)
+
+
+def test_preemptions_since_the_sample_before() -> None:
+    counts = [3, 3, 5, 1, 2]
+    scrapes = [Scrape(second, kv=0.5, running=1, preemptions=count) for second, count in enumerate(counts)]
+    # The counter restarts between the third and the fourth.
+    assert [row[0] for row in judged(scrapes, "preemption_delta")] == [None, 0, 2, 0, 1]
+
+
+def test_without_counter_the_preemptions_are_unknown() -> None:
+    rows = judged([Scrape(0, kv=0.5, running=1), Scrape(1, kv=0.5, running=1)], "preemption_delta")
+    assert rows == [(None,), (None,)]
+
+
+def test_replicas_are_judged_apart() -> None:
+    other = scrape_rows([Scrape(0, kv=0.2, running=1, waiting=0), Scrape(1, kv=0.2, running=1, waiting=0)], engine="1")
+    raw = merge(
+        scrape_rows([Scrape(0, kv=1.0, running=9, waiting=1), Scrape(1, kv=1.0, running=9, waiting=1)]), other
+    )
+    con = model("int_kv_pressure", {**raw, "raw_settings": [LIMIT]})
+    rows = table(con, "select replica_id, bool_or(is_pressure), bool_or(is_blocked) from int_kv_pressure group by all")
+    assert sorted(rows) == [("0", True, True), ("1", False, False)]
+
+
+def test_rolling_maximum_does_not_reach_into_another_level() -> None:
+    sources = [
+        source(1, "c8/metrics.prom", "metrics", level="c8"),
+        source(4, "c16/metrics.prom", "metrics", level="c16"),
+    ]
+    raw = merge(
+        scrape_rows([Scrape(0, kv=0.3, running=8)]), scrape_rows([Scrape(1, kv=1.0, running=9)], source_id=4)
+    )
+    con = model("int_kv_pressure", {**raw, "sources": sources})
+    assert table(con, "select level, kv_rolling_ratio from int_kv_pressure order by level") == [
+        ("c16", 1.0),
+        ("c8", 0.3),
+    ]
+
+
+def test_times_are_the_samples_times() -> None:
+    rows = judged([Scrape(0, kv=1, running=1), Scrape(1.5, kv=1, running=1)], "ts_ns, previous_ts_ns")
+    assert rows == [(0, None), (ns(1.5), 0)]

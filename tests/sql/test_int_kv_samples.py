@@ -1,0 +1,131 @@
+"""int_kv_samples: KV occupancy and queue from scrapes, statistics lines and iteration lines."""
+
+import pytest
+
+from builders_raw import Row, table
+from builders_serving import MS, S, Scrape, log_row, merge, model, ns, rows_of, scrape_rows
+
+COUNTS = {"context_requests": 1, "context_tokens": 9, "generation_requests": 3, "generation_tokens": 3}
+
+
+def metric_series(series_id: int, name: str, **values: object) -> Row:
+    return {"source_id": 1, "series_id": series_id, "name": name, "engine": "0", **values}
+
+
+def samples(columns: str, **raw: list[Row]) -> list[tuple[object, ...]]:
+    return rows_of("int_kv_samples", columns, order="origin, ts_ns, sample_no", **raw)
+
+
+def test_scrape_becomes_one_sample() -> None:
+    scrapes = scrape_rows([Scrape(1, kv=0.5, running=3, waiting=2, preemptions=7, finished=1)])
+    columns = "origin, semantics, kv_used_ratio, running_count, waiting_count, preemption_total, finished_total"
+    assert samples(columns, **scrapes) == [("metrics", "referenced_blocks", 0.5, 3.0, 2.0, 7.0, 1.0)]
+
+
+def test_gauge_that_is_not_exposed_is_unknown_not_zero() -> None:
+    rows = samples("waiting_count, preemption_total, swapped_count", **scrape_rows([Scrape(1, kv=0.5)]))
+    assert rows == [(None, None, None)]
+
+
+def test_counters_of_several_labels_are_added_and_gauges_are_not() -> None:
+    rows = samples(
+        "running_count, finished_total",
+        raw_metric_series=[
+            metric_series(0, "vllm:request_success_total", label="finished_reason=stop"),
+            metric_series(1, "vllm:request_success_total", label="finished_reason=length"),
+            metric_series(2, "vllm:num_requests_running"),
+        ],
+        raw_metric_scrapes=[{"source_id": 1, "scrape_no": 0, "src_ns": S, "is_timed": True}],
+        raw_metric_samples=[
+            {"source_id": 1, "scrape_no": 0, "series_id": number, "value": value}
+            for number, value in enumerate([4.0, 6.0, 2.0])
+        ],
+    )
+    assert rows == [(2.0, 10.0)]
+
+
+def test_two_names_of_the_occupancy_are_one() -> None:
+    rows = samples(
+        "kv_used_ratio",
+        raw_metric_series=[
+            metric_series(0, "vllm:gpu_cache_usage_perc"),
+            metric_series(1, "vllm:kv_cache_usage_perc"),
+        ],
+        raw_metric_scrapes=[{"source_id": 1, "scrape_no": 0, "src_ns": S, "is_timed": True}],
+        raw_metric_samples=[
+            {"source_id": 1, "scrape_no": 0, "series_id": number, "value": 0.4} for number in (0, 1)
+        ],
+    )
+    assert rows == [(0.4,)]
+
+
+def test_other_metrics_make_no_sample() -> None:
+    rows = samples(
+        "1",
+        raw_metric_series=[metric_series(0, "process_open_fds")],
+        raw_metric_scrapes=[{"source_id": 1, "scrape_no": 0, "src_ns": S, "is_timed": True}],
+        raw_metric_samples=[{"source_id": 1, "scrape_no": 0, "series_id": 0, "value": 4.0}],
+    )
+    assert rows == []
+
+
+def test_statistics_line_lies_in_the_middle_of_its_second() -> None:
+    line = log_row(1, 7, kv_used_ratio=0.9, running_count=4, waiting_count=3, kv_semantics="live_tokens")
+    rows = samples("origin, semantics, waiting_count, ts_ns, uncertainty_ns", raw_log_stats=[line])
+    assert rows == [("log", "live_tokens", 3.0, ns(7.5), ns(0.5))]
+
+
+def test_finer_log_stamps_are_taken_as_they_are() -> None:
+    assert samples("ts_ns", raw_log_stats=[log_row(1, 7.25, kv_used_ratio=0.9)]) == [(ns(7.25),)]
+
+
+def test_deferred_requests_do_not_wait_for_capacity() -> None:
+    line = log_row(1, 7, kv_used_ratio=0.9, waiting_count=5, deferred_count=3)
+    assert samples("waiting_count", raw_log_stats=[line]) == [(2.0,)]
+
+
+def test_iteration_line_tells_what_ran() -> None:
+    line = log_row(1, 7, elapsed_ms=10.0, kv_used_ratio=0.8, **COUNTS)
+    rows = samples("origin, kv_used_ratio, running_count, waiting_count", raw_log_iterations=[line])
+    assert rows == [("iterations", 0.8, 4.0, None)]
+
+
+def test_occupancy_that_is_zero_all_along_under_load_is_unknown() -> None:
+    scrapes = scrape_rows([Scrape(1, kv=0, running=0), Scrape(2, kv=0, running=5)])
+    assert samples("kv_used_ratio", **scrapes) == [(None,), (None,)]
+
+
+def test_occupancy_that_is_zero_without_load_is_zero() -> None:
+    assert samples("kv_used_ratio", **scrape_rows([Scrape(1, kv=0, running=0)])) == [(0.0,)]
+
+
+def test_interval_is_the_median_distance() -> None:
+    rows = samples("interval_ns", **scrape_rows([Scrape(second, kv=0.1) for second in (0, 1, 2, 3, 13)]))
+    assert rows == [(S,)] * 5
+
+
+def test_catch_up_burst_does_not_date_a_sample() -> None:
+    # The scraper hung for six seconds, then four answers came at once.
+    times = [0, 1, 2, 8, 8.01, 8.02, 8.03, 9]
+    rows = samples("previous_ts_ns", **scrape_rows([Scrape(second, kv=0.1) for second in times]))
+    assert [row[0] for row in rows] == [None, 0, S, 2 * S, 2 * S, 2 * S, 2 * S, ns(8.03)]
+
+
+@pytest.mark.parametrize(("distance_ms", "previous_s"), [(500, 1.0), (499, 0.0)])
+def test_previous_sample_is_at_least_half_an_interval_earlier(distance_ms: int, previous_s: float) -> None:
+    times = [0, 1, round(1 + distance_ms / 1000, 3), 3, 4, 5]
+    con = model("int_kv_samples", scrape_rows([Scrape(second, kv=0.1) for second in times]))
+    rows = table(con, f"select previous_ts_ns from int_kv_samples where ts_ns = {ns(times[2])}")
+    assert rows == [(ns(previous_s),)]
+
+
+def test_scrape_time_counts_as_uncertainty() -> None:
+    scrapes = scrape_rows([Scrape(2, kv=0.1)])
+    scrapes["raw_metric_scrapes"] = [{**scrapes["raw_metric_scrapes"][0], "src_ns": 2 * S - 30 * MS}]
+    clocks = [{"source_id": 1, "offset_ns": 0, "uncertainty_ns": 5 * MS, "method": "stated"}]
+    assert samples("uncertainty_ns", clocks=clocks, **scrapes) == [(35 * MS,)]
+
+
+def test_two_engines_of_one_file_are_two_replicas() -> None:
+    both = merge(scrape_rows([Scrape(1, kv=0.1)]), scrape_rows([Scrape(1, kv=0.9)], engine="1"))
+    assert sorted(samples("replica_id, kv_used_ratio", **both)) == [("0", 0.1), ("1", 0.9)]
