@@ -1,0 +1,180 @@
+"""Finding: token latency jumped for a reason other than KV."""
+
+from dataclasses import dataclass
+
+import duckdb
+
+from kvcliff.findings.base import Evidence, Finding, Result, Severity, cannot_tell, not_found
+from kvcliff.findings.captures import CLIENT
+from kvcliff.findings.levels import read_levels
+from kvcliff.findings.marts import has_rows, query_rows, threshold
+from kvcliff.findings.run_time import read_run_time
+from kvcliff.units import NS_PER_S, format_count, format_ms, format_pct
+
+#: Cause -> what it is in words, what to do first.
+_CAUSES: dict[str, tuple[str, str]] = {
+    "prefill": (
+        "a prefill joined the batch",
+        "Chunk prefills smaller (max_num_batched_tokens) or separate prefill from decode.",
+    ),
+    "cpu": (
+        "the host CPU was the limit",
+        "Look for other work on the host and pin the engine's processes; KV settings will not help.",
+    ),
+    "client": (
+        "the client fell behind, not the server",
+        "Repeat with more client processes or another host before judging the server.",
+    ),
+    "jit": (
+        "kernels were compiled at that moment",
+        "Warm the engine up with the shapes of the load before measuring.",
+    ),
+    "profiler": ("a profiler started or stopped", "Leave this window out of the measurement."),
+    "concurrency": (
+        "more requests ran at once",
+        "Compare at equal concurrency; cap the batch if the latency target needs it.",
+    ),
+    "context_growth": (
+        "contexts grew longer",
+        "Cut the bytes of a decode step: shorter context, KV quantisation, a GQA/MQA model.",
+    ),
+    "graph_capture": (
+        "the batch left the captured CUDA graph sizes",
+        "Capture graphs up to the batch size that the load reaches.",
+    ),
+    "unknown": ("the cause is unknown", "Capture a trace of this moment to name the cause."),
+}
+
+
+#: Causes that a load test brings by itself; they are told, but they are no alarm.
+_EXPECTED = ("concurrency", "context_growth", "jit", "profiler")
+
+
+@dataclass(frozen=True)
+class _JumpGroup:
+    cause: str
+    jump_count: int
+    metric: str | None
+    before_ms: float | None
+    after_ms: float | None
+    kv_used_ratio: float | None
+    level: str | None
+    at_ns: int
+    error_ns: int | None
+    evidence: str | None
+    median_count: int
+    longest_ns: int | None
+
+
+_SQL = """
+with ranked as (
+    select
+        *,
+        count(*) over (partition by cause) as jump_count,
+        count(*) filter (where starts_with(metric, 'itl_p50')) over (partition by cause) as median_count,
+        max(end_ns - at_ns) over (partition by cause) as longest_ns,
+        row_number() over (
+            partition by cause
+            order by size_mads desc nulls last, after_ms desc nulls last, at_ns, level, replica_id, metric
+        ) as rank
+    from latency_jumps
+    where cause <> 'kv'
+)
+
+select
+    cause, jump_count, metric, before_ms, after_ms, kv_used_ratio, level, at_ns, error_ns, evidence,
+    median_count, longest_ns
+from ranked
+where rank = 1
+order by cause = 'unknown', jump_count desc, cause
+"""
+
+
+def cause_words(cause: str) -> str:
+    """Return a cause of ``latency_jumps`` in words."""
+    return "KV pressure" if cause == "kv" else _CAUSES.get(cause, (cause, ""))[0]
+
+
+def _evaluate(con: duckdb.DuckDBPyConnection) -> tuple[Result, ...]:
+    groups = query_rows(con, ("latency_jumps",), _JumpGroup, _SQL)
+    if groups:
+        run_time = read_run_time(con)
+        starts = {level.name: level.started_at_ns for level in read_levels(con)}
+        lasting_ns = threshold(con, "jump_lasting_s") * NS_PER_S
+        return tuple(
+            _found(
+                group,
+                run_time.at(group.at_ns, group.error_ns, starts.get(group.level or "")),
+                _severity(group, lasting_ns),
+            )
+            for group in groups
+        )
+    if has_rows(con, "token_latency"):
+        return (
+            not_found(
+                "Token latency did not jump other than at KV pressure.",
+                0.8,
+                Evidence("latency_jumps", "cause <> 'kv'", (("rows", 0),)),
+            ),
+        )
+    return (cannot_tell("Other latency jumps: no token latency over time was recorded.", CLIENT),)
+
+
+def _severity(group: _JumpGroup, lasting_ns: float) -> Severity:
+    """Return how much the jumps matter; one short jump, or slow tokens of unknown cause, are no alarm."""
+    if group.cause in _EXPECTED:
+        return "info"
+    count = group.median_count if group.cause == "unknown" else group.jump_count
+    is_lasting = (group.longest_ns or 0) >= lasting_ns
+    is_alarm = count > 1 or (count == 1 and is_lasting)
+    return "warning" if is_alarm else "info"
+
+
+def _found(group: _JumpGroup, when: str, severity: Severity) -> Result:
+    words, action = _CAUSES.get(group.cause, (group.cause, _CAUSES["unknown"][1]))
+    level = f", level {group.level}" if group.level is not None else ""
+    kv = (
+        f" with KV occupancy at {format_pct(group.kv_used_ratio, 0)}"
+        if group.kv_used_ratio is not None
+        else ""
+    )
+    more = (
+        f" ({format_count(group.jump_count)} such jumps, the largest named)" if group.jump_count > 1 else ""
+    )
+    return Result(
+        "found",
+        severity,
+        0.4 if group.cause == "unknown" else 0.7,
+        f"{metric_words(group.metric)} jumped from {format_ms(group.before_ms)} "
+        f"to {format_ms(group.after_ms)} at {when}"
+        f"{level}{kv}: {words}{more}.",
+        action=action if severity != "info" else None,
+        reason=group.evidence,
+        evidence=(
+            Evidence(
+                "latency_jumps",
+                f"cause = '{group.cause}'",
+                (
+                    ("jumps", group.jump_count),
+                    ("at_ns", group.at_ns),
+                    ("before_ms", group.before_ms),
+                    ("after_ms", group.after_ms),
+                ),
+            ),
+        ),
+    )
+
+
+def metric_words(metric: str | None) -> str:
+    """Return ``ITL p99`` for ``itl_p99_ms``."""
+    if not metric:
+        return "Token latency"
+    words = metric.removesuffix("_ms").replace("_", " ")
+    return " ".join(word.upper() if word in ("itl", "ttft", "tpot") else word for word in words.split())
+
+
+FINDING = Finding(
+    name="other_jump",
+    question="Did token latency jump for a reason other than KV?",
+    evaluate=_evaluate,
+)
