@@ -1,0 +1,1 @@
+"""Reports: content built from marts, written as Markdown, JSON and one figure."""

@@ -1,0 +1,105 @@
+"""Building the content of a report from the marts of an exposed run."""
+
+import duckdb
+
+from kvcliff.errors import StoreError
+from kvcliff.findings.levels import Level, read_levels
+from kvcliff.findings.marts import has_rows, read_rows
+from kvcliff.findings.run_time import RunTime, read_run_time
+from kvcliff.report.closing_sections import action_section, answer_section, gap_section
+from kvcliff.report.document import FigureText, FindingLine, ReportContent, RunLine, Verdict
+from kvcliff.report.focus import Focus, choose_focus
+from kvcliff.report.provenance_section import provenance_section
+from kvcliff.report.sections import build_sections
+from kvcliff.report.verdict import choose_verdict
+from kvcliff.units import NS_PER_S, format_count, format_duration_ns
+
+__all__ = ["FindingLine", "ReportContent", "Verdict", "build_content"]
+
+
+def build_content(con: duckdb.DuckDBPyConnection, run_id: str) -> ReportContent:
+    """Return everything the report of one run says.
+
+    Args:
+        con: connection on which the run's marts are exposed without ``run_id``.
+        run_id: id of the run.
+
+    Raises:
+        StoreError: the run is not exposed.
+    """
+    runs = read_rows(con, "runs", RunLine)
+    if not runs:
+        raise StoreError(f"the database holds no run {run_id}", hint="see the stored runs: kvcliff runs list")
+    run, run_time = runs[0], read_run_time(con)
+    findings = read_rows(con, "findings", FindingLine, order="finding_no")
+    verdict = choose_verdict(findings)
+    sections, missing = build_sections(con)
+    ordered = (
+        answer_section(findings, verdict),
+        *sections,
+        action_section(findings),
+        gap_section(findings, missing),
+        provenance_section(con, run, run_id),
+    )
+    return ReportContent(
+        run_id=run_id,
+        run=run,
+        run_time=run_time,
+        headline=_headline(run, run_time, read_levels(con)),
+        verdict=verdict,
+        notices=_notices(run),
+        figure=_figure_text(con, choose_focus(con)),
+        findings=findings,
+        sections=tuple(section for section in ordered if section is not None),
+    )
+
+
+def _duration(dur_ns: int) -> str:
+    """Return a duration that may be days long: levels of a sweep can lie far apart."""
+    for unit_ns, unit in ((86_400 * NS_PER_S, "days"), (3_600 * NS_PER_S, "h")):
+        if dur_ns >= 2 * unit_ns:
+            return f"{dur_ns / unit_ns:,.1f} {unit}"
+    return format_duration_ns(dur_ns)
+
+
+def _headline(run: RunLine, run_time: RunTime, levels: tuple[Level, ...]) -> str:
+    parts = []
+    if run.started_at_ns is not None and run.ended_at_ns is not None:
+        start = run_time.clock(run.started_at_ns, with_date=True)
+        begun = f"Began {start} ({run_time.zone}), lasted " if start is not None else "Lasted "
+        parts.append(f"{begun}{_duration(run.ended_at_ns - run.started_at_ns)}")
+    if len(levels) > 1:
+        load_ns = sum(level.ended_at_ns - level.started_at_ns for level in levels)
+        parts.append(f"{format_count(len(levels))} levels of {_duration(load_ns)} in all")
+    parts.append("1 file" if run.file_count == 1 else f"{format_count(run.file_count)} files")
+    if run.labels:
+        parts.append(run.labels)
+    return " · ".join(parts)
+
+
+def _notices(run: RunLine) -> tuple[str, ...]:
+    notices = []
+    if run.labels is not None and "synthetic" in run.labels.lower():
+        notices.append("Synthetic run: its files were made by a generator, not recorded from an engine.")
+    if run.status == "partial":
+        notices.append(
+            "Partial: at least one file was damaged or refused; the rest was used (see the list of files)."
+        )
+    if run.year_known is False:
+        notices.append("The year is unknown: no file of the run states one.")
+    return tuple(notices)
+
+
+def _figure_text(con: duckdb.DuckDBPyConnection, focus: Focus | None) -> FigureText | None:
+    if focus is None:
+        return None
+    sentences = ["KV occupancy, ITL (inter-token latency) and queue on one time axis."]
+    if focus.other_count:
+        names = [f"level {focus.level}"] if focus.level is not None else []
+        if focus.replica_id is not None:
+            names.append(f"replica {focus.replica_id}")
+        more = "1 more is" if focus.other_count == 1 else f"{focus.other_count} more are"
+        sentences.append(f"Shown is {', '.join(names)}, because {focus.reason} ({more} in the marts).")
+    if has_rows(con, "swap_points"):
+        sentences.append("The bar at a marked time is its error, the shaded part lasts until recovery.")
+    return FigureText(" ".join(sentences), focus.level, focus.replica_id)

@@ -1,0 +1,55 @@
+"""The sections of a report in their order."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import duckdb
+
+from kvcliff.findings.captures import CLIENT, MODEL_SHAPE
+from kvcliff.report.document import Gap, Section
+from kvcliff.report.gpu_sections import gpu_time_section
+from kvcliff.report.ledger_sections import ledger_section
+from kvcliff.report.level_sections import level_section
+from kvcliff.report.serving_sections import hit_section, indicator_section, jump_section, request_section
+from kvcliff.report.swap_sections import price_section, swap_point_section, victim_section
+from kvcliff.report.transfer_sections import transfer_section
+
+BuildFunction = Callable[[duckdb.DuckDBPyConnection], Section | None]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One section, and what its absence means.
+
+    Attributes:
+        build: returns the section, or ``None`` without data.
+        gap: what is said then; ``None`` when absence is an answer, or a finding says it.
+    """
+
+    build: BuildFunction
+    gap: Gap | None = None
+
+
+SECTIONS: tuple[Part, ...] = (
+    Part(level_section),
+    Part(swap_point_section),
+    Part(price_section),
+    Part(victim_section),
+    Part(request_section, Gap("What users saw: no file holds the times of a client's requests.", CLIENT)),
+    Part(jump_section),
+    Part(indicator_section),
+    Part(gpu_time_section),
+    Part(
+        ledger_section, Gap("Ledgers: no file states the model's shape or the KV cache's size.", MODEL_SHAPE)
+    ),
+    Part(transfer_section),
+    Part(hit_section),
+)
+
+
+def build_sections(con: duckdb.DuckDBPyConnection) -> tuple[tuple[Section, ...], tuple[Gap, ...]]:
+    """Return the sections that have data, and what is missing for those that have none."""
+    built = [(part, part.build(con)) for part in SECTIONS]
+    present = tuple(section for _, section in built if section is not None)
+    gaps = tuple(part.gap for part, section in built if section is None and part.gap is not None)
+    return present, gaps

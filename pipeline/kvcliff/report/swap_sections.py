@@ -1,0 +1,166 @@
+"""Sections about swap points: when, how sure, what they cost, and who waited."""
+
+import duckdb
+
+from kvcliff.findings.marts import threshold
+from kvcliff.report.document import Block, Column, Paragraph, Section, Table
+from kvcliff.report.tables import SHOWN_ROWS, START_SQL, read_table
+from kvcliff.units import format_number
+
+_PRESSURE_WORDS = (
+    "Rows of class pressure are no swap points: requests only waited for blocks, the engine acted "
+    "once or twice, or users' tokens did not get measurably slower."
+)
+_POINT_COLUMNS = (
+    Column("swap_point_id", "No.", "count"),
+    Column("level", "Level", "name"),
+    Column("replica_id", "Replica", "name"),
+    Column("at_ns", "First engine action", "instant"),
+    Column("since_start_ns", "Into the run", "offset_ns"),
+    Column("error_ns", "Error", "error_ns"),
+    Column("class", "Class", "word"),
+    Column("mechanism", "Mechanism", "word"),
+    Column("e_proof", "Proof", "word"),
+    Column("kv_used_ratio", "KV", "pct"),
+    Column("action_count", "Actions", "count"),
+    Column("victim_count", "Victims", "count"),
+    Column("longest_gap_ms", "Longest stall", "ms"),
+    Column("blocked_s", "Blocked", "seconds"),
+    Column("l_status", "Harm", "word"),
+)
+#: The worst rows, shown in order of time.
+_FROM_WORST = """
+from swap_points
+qualify row_number() over (
+    order by
+        case "class" when 'confirmed' then 0 when 'probable' then 1 else 2 end,
+        longest_gap_ms desc nulls last, action_count desc nulls last, at_ns, swap_point_id
+) <= ?
+order by at_ns, swap_point_id
+"""
+_POINT_SQL = (
+    f"""
+select
+    swap_point_id, level,
+    case
+        when replica_id <> '0' or (select count(distinct replica_id) from swap_points) > 1 then replica_id
+    end,
+    at_ns, at_ns - {START_SQL.format(table="swap_points")}, error_ns, "class", nullif(mechanism, 'none'),
+    e_proof, kv_used_ratio, action_count, victim_count, longest_gap_ms, blocked_s,
+    replace(l_status, '_', ' ')
+"""  # noqa: S608
+    + _FROM_WORST
+)
+_TIME_COLUMNS = (
+    Column("swap_point_id", "No.", "count"),
+    Column("pressure_offset_ns", "Pressure began", "offset_ns"),
+    Column("resume_offset_ns", "First resume", "offset_ns"),
+    Column("counter_offset_ns", "Counter moved", "offset_ns"),
+    Column("recovered_offset_ns", "Recovered", "offset_ns"),
+    Column("end_offset_ns", "Episode ended", "offset_ns"),
+)
+_TIME_SQL = (
+    """
+select
+    swap_point_id, pressure_at_ns - at_ns, resume_at_ns - at_ns, counter_at_ns - at_ns,
+    recovered_at_ns - at_ns, end_ns - at_ns
+"""
+    + _FROM_WORST
+)
+_PRICE_COLUMNS = (
+    Column("swap_point_id", "No.", "count"),
+    Column("tokens_per_s_before", "Tokens/s before", "number"),
+    Column("tokens_per_s_during", "Tokens/s during", "number"),
+    Column("ttft_p50_before_ms", "TTFT p50 before", "ms"),
+    Column("ttft_p50_during_ms", "TTFT p50 during", "ms"),
+    Column("itl_p99_before_ms", "ITL p99 before", "ms"),
+    Column("itl_p99_during_ms", "ITL p99 during", "ms"),
+    Column("victim_gap_p50_ms", "Victims' stall p50", "ms"),
+    Column("recomputed_tokens", "Recomputed tokens", "count"),
+)
+_PRICE_SQL = (
+    """
+select
+    swap_point_id, tokens_per_s_before, tokens_per_s_during, ttft_p50_before_ms, ttft_p50_during_ms,
+    itl_p99_before_ms, itl_p99_during_ms, victim_gap_p50_ms, recomputed_tokens
+"""
+    + _FROM_WORST
+)
+_VICTIM_COLUMNS = (
+    Column("swap_point_id", "Swap point", "count"),
+    Column("level", "Level", "name"),
+    Column("request_id", "Request", "name"),
+    Column("prompt_tokens", "Prompt tokens", "count"),
+    Column("output_tokens", "Output tokens", "count"),
+    Column("gap_count", "Stalls", "count"),
+    Column("gap_ms", "Longest stall", "ms"),
+    Column("gap_total_ms", "All stalls", "ms"),
+    Column("start_ns", "First stall at", "instant"),
+    Column("since_start_ns", "Into the run", "offset_ns"),
+)
+_VICTIM_SQL = f"""
+select
+    swap_point_id, level, coalesce(request_id, 'request ' || request_no), prompt_tokens, output_tokens,
+    gap_count, gap_ms, gap_total_ms, start_ns, start_ns - {START_SQL.format(table="victims")}
+from victims
+order by gap_ms desc nulls last, start_ns, swap_point_id, source_id, request_no
+limit ?
+"""  # noqa: S608
+
+
+def swap_point_section(con: duckdb.DuckDBPyConnection) -> Section | None:
+    """Return the table of swap points and their separate times."""
+    points = read_table(
+        con,
+        "swap_points",
+        _POINT_COLUMNS,
+        _POINT_SQL,
+        (SHOWN_ROWS,),
+        also_needs=("kv_occupancy",),
+        more_words="swap points",
+        total_sql="select count(*) from swap_points",
+    )
+    times = read_table(con, "swap_points", _TIME_COLUMNS, _TIME_SQL, (SHOWN_ROWS,))
+    if points is None:
+        return None
+    blocks: list[Block] = [points]
+    if _has_pressure(points):
+        blocks.append(Paragraph(_PRESSURE_WORDS))
+    if times is not None and len(times.columns) > 1:
+        blocks.extend(
+            [Paragraph("The other times of each row, counted from its first engine action:"), times]
+        )
+    return Section("swap_points", "Swap points", tuple(blocks))
+
+
+def _has_pressure(points: Table) -> bool:
+    index = next(number for number, column in enumerate(points.columns) if column.name == "class")
+    return any(row[index] == "pressure" for row in points.rows)
+
+
+def price_section(con: duckdb.DuckDBPyConnection) -> Section | None:
+    """Return what each swap point cost: throughput and latency before and during it."""
+    table = read_table(con, "swap_points", _PRICE_COLUMNS, _PRICE_SQL, (SHOWN_ROWS,))
+    if table is None or len(table.columns) < 2:
+        return None
+    window = format_number(threshold(con, "harm_before_s"))
+    words = (
+        f"Before is the {window} s ahead of the first engine action, whatever the load was then: "
+        "where the load was still growing, throughput rises."
+    )
+    return Section("price", "Before and during", (table, Paragraph(words)))
+
+
+def victim_section(con: duckdb.DuckDBPyConnection) -> Section | None:
+    """Return the requests that stood still, the longest stall first."""
+    table = read_table(
+        con,
+        "victims",
+        _VICTIM_COLUMNS,
+        _VICTIM_SQL,
+        (SHOWN_ROWS,),
+        also_needs=("kv_occupancy",),
+        more_words="victims",
+        total_sql="select count(*) from victims",
+    )
+    return None if table is None else Section("victims", "Victims", (table,))

@@ -1,0 +1,51 @@
+"""Tables of a report straight from a SELECT over marts."""
+
+from typing import Any
+
+import duckdb
+
+from kvcliff.findings.marts import mart_columns
+from kvcliff.report.document import Column, Table
+
+#: Rows that a report shows of a long table.
+SHOWN_ROWS = 10
+#: Begin of the level that a row with ``level`` belongs to; of the run, when it is no sweep.
+START_SQL = """
+coalesce(
+    (select min(kv.ts_ns) from kv_occupancy as kv where kv.level = {table}.level),
+    (select started_at_ns from runs)
+)
+"""
+
+
+def read_table(
+    con: duckdb.DuckDBPyConnection,
+    mart: str,
+    columns: tuple[Column, ...],
+    sql: str,
+    parameters: tuple[Any, ...] = (),
+    *,
+    also_needs: tuple[str, ...] = (),
+    more_words: str = "rows",
+    total_sql: str | None = None,
+) -> Table | None:
+    """Return the rows of a SELECT as a table without empty columns; ``None`` when there is nothing to show.
+
+    Args:
+        con: connection on which the run is exposed.
+        mart: the mart its numbers come from; absent means no data.
+        columns: one per selected column.
+        sql: the SELECT, fully ordered.
+        parameters: bound values.
+        also_needs: further marts that the SELECT reads.
+        more_words: what rows are called that do not fit.
+        total_sql: SELECT of the number of rows there are in all.
+    """
+    if not all(mart_columns(con, name) for name in (mart, *also_needs)):
+        return None
+    rows = tuple(tuple(row) for row in con.execute(sql, list(parameters)).fetchall())
+    if not rows:
+        return None
+    total = con.execute(total_sql).fetchall() if total_sql is not None else []
+    more = max(int(total[0][0]) - len(rows), 0) if total else 0
+    return Table(mart, columns, rows, more, more_words).without_empty_columns()

@@ -1,0 +1,74 @@
+"""The section about copies between memories: how fast, how much hidden, which belong to swap points."""
+
+import duckdb
+
+from kvcliff.report.document import Block, Column, Paragraph, Section
+from kvcliff.report.tables import read_table
+
+_DIRECTION = """
+    case kind
+        when 'htod' then 'host to GPU'
+        when 'dtoh' then 'GPU to host'
+        when 'dtod' then 'within the GPU'
+        when 'htoh' then 'within the host'
+        when 'ptop' then 'GPU to GPU'
+        else replace(kind, '_', ' ')
+    end
+"""
+_COPY_COLUMNS = (
+    Column("kind", "Copies", "word"),
+    Column("is_kv_swap", "KV blocks", "word"),
+    Column("burst_count", "Bursts", "count"),
+    Column("bytes", "Bytes", "bytes"),
+    Column("gb_per_s", "GB/s", "number"),
+    Column("copy_ns", "Time", "duration_ns"),
+    Column("hidden_ratio", "Hidden under kernels", "pct"),
+)
+_COPY_SQL = f"""
+select
+    {_DIRECTION}, is_kv_swap, count(*), sum(bytes), sum(bytes) / nullif(sum(copy_ns), 0), sum(copy_ns),
+    sum(hidden_ns) / nullif(sum(copy_ns), 0)
+from transfers
+group by kind, is_kv_swap
+order by is_kv_swap desc nulls last, sum(bytes) desc, kind
+"""  # noqa: S608
+_SWAP_COLUMNS = (
+    Column("swap_point_id", "Swap point", "count"),
+    Column("kind", "KV blocks copied", "word"),
+    Column("burst_count", "Bursts", "count"),
+    Column("bytes", "Bytes", "bytes"),
+    Column("gb_per_s", "GB/s", "number"),
+    Column("copy_ns", "Time", "duration_ns"),
+    Column("hidden_ratio", "Hidden under kernels", "pct"),
+    Column("visible_ns", "Everybody waited", "duration_ns"),
+)
+#: A burst belongs to a swap point when it starts between its first action (error included) and its end.
+_SWAP_SQL = f"""
+select
+    points.swap_point_id, {_DIRECTION}, count(*), sum(copies.bytes),
+    sum(copies.bytes) / nullif(sum(copies.copy_ns), 0), sum(copies.copy_ns),
+    sum(copies.hidden_ns) / nullif(sum(copies.copy_ns), 0),
+    sum(copies.copy_ns - coalesce(copies.hidden_ns, 0))
+from swap_points as points
+inner join transfers as copies
+    on
+        points.level is not distinct from copies.level
+        and copies.start_ns >= points.at_ns - coalesce(points.error_ns, 0)
+        and copies.start_ns <= coalesce(points.recovered_at_ns, points.end_ns)
+where copies.is_kv_swap and copies.kind in ('htod', 'dtoh')
+group by points.swap_point_id, copies.kind
+order by points.swap_point_id, copies.kind
+limit 40
+"""  # noqa: S608
+
+
+def transfer_section(con: duckdb.DuckDBPyConnection) -> Section | None:
+    """Return copies between memories, how much of them was hidden under kernels, and those of swap points."""
+    copies = read_table(con, "transfers", _COPY_COLUMNS, _COPY_SQL)
+    if copies is None:
+        return None
+    blocks: list[Block] = [copies]
+    swaps = read_table(con, "transfers", _SWAP_COLUMNS, _SWAP_SQL, also_needs=("swap_points",))
+    if swaps is not None:
+        blocks.extend([Paragraph("KV blocks that moved during swap points:"), swaps])
+    return Section("transfers", "Memory copies", tuple(blocks))
