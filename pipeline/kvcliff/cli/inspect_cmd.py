@@ -1,0 +1,111 @@
+"""``kvcliff inspect``: what each file of a folder is, and what is missing for a full diagnosis."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kvcliff.cli.options import INPUT_PATH, config_option, example, format_option
+from kvcliff.cli.output import Envelope, format_table, say, say_raw
+from kvcliff.errors import InputError
+from kvcliff.units import format_bytes
+
+if TYPE_CHECKING:
+    from kvcliff.cli.capture_advice import Capture
+    from kvcliff.store.plan import PlannedSource, RunPlan
+
+
+@click.command(epilog=example("kvcliff inspect sample_traces/gpu_story"))
+@click.argument("path", metavar="PATH", type=INPUT_PATH)
+@config_option
+@format_option("text", "json")
+def inspect(path: Path, config_path: Path | None, output_format: str) -> None:
+    """Tell what each file of PATH is, and what is missing.
+
+    Nothing is stored. For what is missing, the command that captures it is printed.
+    """
+    from kvcliff.cli.capture_advice import missing_captures
+    from kvcliff.cli.progress import progress
+    from kvcliff.store.plan import plan_run
+
+    with progress():
+        plan = plan_run(path, config_path=config_path)
+    if not plan.sources:
+        raise InputError(f"the run folder {path} is empty", hint="see what is expected: kvcliff formats")
+    roles = {planned.reader.role for planned in plan.usable if planned.reader is not None}
+    if plan.config.settings():
+        # A shape written into run.toml serves as well as the model's own file.
+        roles.add("model")
+    missing = missing_captures(frozenset(roles))
+    if output_format == "json":
+        say_raw(Envelope("inspect", _data(plan, missing)).to_json())
+        return
+    _say_plan(plan)
+    _say_missing(missing)
+
+
+def _what(planned: "PlannedSource") -> str:
+    if planned.source.name == "run.toml":
+        return "run configuration"
+    if planned.problem is not None:
+        return "unreadable"
+    return planned.reader.title if planned.reader is not None else "unknown"
+
+
+def _why(planned: "PlannedSource") -> str:
+    if planned.problem is not None:
+        return planned.problem
+    if planned.source.name == "run.toml":
+        return "named run.toml"
+    return planned.sniff.reason if planned.reader is not None else "no reader knows its content"
+
+
+def _say_plan(plan: "RunPlan") -> None:
+    say(f"{plan.run_id}", bold=True)
+    has_levels = any(planned.level is not None or planned.replica is not None for planned in plan.sources)
+    headings = ["file", "what it is", "size", "why"]
+    rows = []
+    for planned in plan.sources:
+        row = [planned.source.relative, _what(planned), format_bytes(planned.size_bytes), _why(planned)]
+        if has_levels:
+            row[1:1] = [planned.level or "", planned.replica or ""]
+        rows.append(row)
+    if has_levels:
+        headings[1:1] = ["level", "replica"]
+    say(format_table(headings, rows))
+    if not plan.usable:
+        say("")
+        say("No file here is in a format that kvcliff reads; see: kvcliff formats")
+
+
+def _say_missing(missing: tuple["Capture", ...]) -> None:
+    say("")
+    if not missing:
+        say("Nothing is missing for a full diagnosis.")
+        return
+    say("Missing for a full diagnosis:")
+    for capture in missing:
+        say(f"- {capture.what}: without it there is no telling {capture.why}")
+        say(f"    {capture.command}")
+
+
+def _data(plan: "RunPlan", missing: tuple["Capture", ...]) -> dict[str, Any]:
+    files = [
+        {
+            "path": planned.source.relative,
+            "reader": planned.reader.name if planned.reader is not None else None,
+            "what": _what(planned),
+            "role": planned.reader.role if planned.reader is not None else None,
+            "score": planned.sniff.score,
+            "why": _why(planned),
+            "level": planned.level,
+            "replica": planned.replica,
+            "size_bytes": planned.size_bytes,
+            "is_readable": planned.problem is None,
+        }
+        for planned in plan.sources
+    ]
+    wanted = [
+        {"role": item.role, "what": item.what, "why": item.why, "command": item.command} for item in missing
+    ]
+    return {"run_id": plan.run_id, "name": plan.name, "files": files, "missing": wanted}

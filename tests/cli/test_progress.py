@@ -1,0 +1,53 @@
+import io
+import sys
+
+import pytest
+
+from kvcliff.cli import progress as progress_module
+from kvcliff.cli.progress import progress
+from kvcliff.timing import stage
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_quick_stages_leave_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress(), stage("quick"):
+        pass
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "")
+
+
+def test_slow_stages_leave_a_line_on_stderr(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress_module, "_SLOW_STAGE_S", -1.0)
+    with progress(), stage("read \x1b[2Jserver.log"):
+        pass
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == "read \N{REPLACEMENT CHARACTER}[2Jserver.log: 0.0 s\n"
+
+
+def test_nothing_is_shown_after_the_block(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress_module, "_SLOW_STAGE_S", -1.0)
+    with progress():
+        pass
+    with stage("later"):
+        pass
+    assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_gets_a_moving_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal = _Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress(), stage("outer"), stage("inner [red]"):
+        pass
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,41 @@
+import click
+
+from kvcliff.cli.capture_advice import CAPTURES, missing_captures
+from kvcliff.cli.reference import documented_options, render_options, walk_commands
+from kvcliff.cli.root import root
+from kvcliff.readers import READERS
+
+
+def test_an_option_is_documented_once_with_all_its_commands() -> None:
+    options = {entry.environment: entry for entry in documented_options()}
+    assert options["KVCLIFF_KEEP"].commands == ("diagnose", "ingest")
+    assert options["KVCLIFF_OUTPUT"].flags == "`-o`, `--output`"
+    assert len(options) == len(documented_options())
+
+
+def test_the_same_option_means_the_same_everywhere() -> None:
+    meanings: dict[str, set[str]] = {}
+    for _, command in (("kvcliff", root), *walk_commands()):
+        for parameter in command.params:
+            if isinstance(parameter, click.Option) and parameter.envvar is not None:
+                meanings.setdefault(str(parameter.envvar), set()).add(parameter.help or "")
+    assert {name: texts for name, texts in meanings.items() if len(texts) > 1} == {}
+
+
+def test_tables_are_markdown() -> None:
+    lines = render_options().splitlines()
+    assert len({line.replace("\\|", "").count("|") for line in lines}) == 1
+
+
+def test_captures_name_roles_that_readers_have() -> None:
+    roles = {reader.role for reader in READERS}
+    assert {capture.role for capture in CAPTURES} <= roles
+
+
+def test_missing_captures_keep_their_order() -> None:
+    assert [item.role for item in missing_captures(frozenset({"metrics", "trace"}))] == [
+        "client",
+        "log",
+        "device",
+        "model",
+    ]
