@@ -43,7 +43,7 @@ lock: ## resolve requirements.lock anew from pyproject.toml (needs uv)
 		--no-emit-index-url --group dev pyproject.toml -o requirements.lock
 
 bench: $(STAMP) ## speed and memory
-	$(BIN)/python -m pytest -m benchmark -s
+	$(BIN)/python -m pytest -m benchmark -s $(wildcard tests/benchmarks/bench_*.py)
 
 accuracy: $(STAMP) ## diagnoses against the truth of recordings
 	$(BIN)/python -m pytest -m accuracy -s

@@ -43,6 +43,10 @@ class Loaded:
         self.events = sink.rows("raw_log_events")
         self.settings = sink.rows("raw_settings")
         self.access = sink.rows("raw_log_access")
+        self.requests = sink.rows("raw_log_requests")
+        self.lookups = sink.rows("raw_cache_lookups")
+        self.transfers = sink.rows("raw_tier_transfers")
+        self.samples = sink.rows("raw_tier_samples")
         self.frames = sink.frames
 
     def facts(self) -> dict[tuple[str, str], str]:

@@ -1,7 +1,8 @@
 """Builders for SQL tests: raw tables with given rows or files, and the models that a test needs on top."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import groupby, islice
 from pathlib import Path
 
 import duckdb
@@ -95,11 +96,22 @@ def needed(target: str, stubbed: frozenset[str]) -> tuple[Model, ...]:
 
 
 def insert(con: duckdb.DuckDBPyConnection, table: str, rows: Iterable[Row]) -> None:
-    """Insert rows by column name."""
-    for row in rows:
-        columns = ", ".join(f'"{name}"' for name in row)
-        marks = ", ".join("?" for _ in row)
-        con.execute(f"insert into temp.{table} ({columns}) values ({marks})", list(row.values()))
+    """Insert rows by column name, neighbours with the same columns in one statement."""
+    for names, alike in groupby(rows, key=tuple):
+        columns = ", ".join(f'"{name}"' for name in names)
+        marks = f"({', '.join('?' for _ in names)})"
+        for some in _batched(alike, 100):
+            con.execute(
+                f"insert into temp.{table} ({columns}) values {', '.join([marks] * len(some))}",
+                [value for row in some for value in row.values()],
+            )
+
+
+def _batched(rows: Iterable[Row], size: int) -> Iterator[list[Row]]:
+    """Yield lists of up to ``size`` rows."""
+    rest = iter(rows)
+    while some := list(islice(rest, size)):
+        yield some
 
 
 def table(con: duckdb.DuckDBPyConnection, sql: str) -> list[tuple[object, ...]]:

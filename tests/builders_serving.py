@@ -60,7 +60,9 @@ def scrape_rows(scrapes: Sequence[Scrape], *, source_id: int = 1, engine: str = 
             }
             for field, name in names.items()
         ],
-        "raw_metric_scrapes": [scrape_time(number, scrape.second, source_id) for number, scrape in enumerate(scrapes)],
+        "raw_metric_scrapes": [
+            scrape_time(number, scrape.second, source_id) for number, scrape in enumerate(scrapes)
+        ],
         "raw_metric_samples": [
             {
                 "source_id": source_id,
@@ -107,7 +109,9 @@ def histogram_rows(
             }
             for number, bound in enumerate(bounds)
         ],
-        "raw_metric_scrapes": [scrape_time(number, second, source_id) for number, second in enumerate(counts)],
+        "raw_metric_scrapes": [
+            scrape_time(number, second, source_id) for number, second in enumerate(counts)
+        ],
         "raw_metric_samples": [
             {
                 "source_id": source_id,
@@ -200,3 +204,58 @@ def rows_of(
     """Return columns of a model built on the given raw rows and stubs."""
     con = model(name, raw, stubs)
     return table(con, f"select {columns} from {name} order by {order}")
+
+
+#: Second of each preemption of ``pressure_story``, and the second in which its victim speaks again.
+STALLS = ((44.5, 49.7), (51.5, 55.7), (57.5, 62.7))
+STREAM_STEP_S = 0.2
+
+
+def story_scrapes(
+    *, has_counter: bool = True, stalls: Sequence[tuple[float, float]] = STALLS
+) -> list[Scrape]:
+    """Return a scrape a second: calm, a cache that fills up, one preemption for each stall, calm again."""
+    scrapes = []
+    for second in range(101):
+        away = sum(start <= second < end for start, end in stalls)
+        resumed = sum(end <= second for _, end in stalls)
+        if 40 <= second < 64:
+            kv, running = (1.0 - 0.05 * away, 10.0 - away)
+        else:
+            kv, running = (0.5, 8.0) if second < 30 or second >= 64 else (0.6, 10.0)
+        scrapes.append(
+            Scrape(
+                second,
+                kv=kv,
+                running=running,
+                waiting=float(away),
+                preemptions=float(resumed) if has_counter else None,
+                generated=50.0 * second,
+            )
+        )
+    return scrapes
+
+
+def story_streams(stalls: Sequence[tuple[float, float]] = STALLS) -> dict[str, list[Row]]:
+    """Return six token streams from 25 to 70 s; each stall silences one of them."""
+    requests, tokens = [], []
+    for number in range(6):
+        silent = stalls[number] if number < len(stalls) else (0.0, 0.0)
+        seconds = [s for s in every(STREAM_STEP_S, 25, 70) if not silent[0] < s < silent[1]]
+        requests.append(request_row(number, seconds[0], seconds[-1]))
+        tokens.extend(token_rows(number, seconds))
+    return {"raw_client_requests": requests, "raw_client_tokens": tokens}
+
+
+def limit_row(max_num_seqs: int = 16) -> Row:
+    """Return the setting that states how many requests may run."""
+    return {"source_id": 2, "line_no": 1, "scope": "", "name": "max_num_seqs", "value": str(max_num_seqs)}
+
+
+def pressure_story(*, has_counter: bool = True, has_streams: bool = True) -> dict[str, list[Row]]:
+    """Return a run with one swap point of three preemptions, the first at 44.5 s."""
+    return merge(
+        scrape_rows(story_scrapes(has_counter=has_counter)),
+        {"raw_settings": [limit_row()]},
+        story_streams() if has_streams else {},
+    )

@@ -126,7 +126,7 @@ def test_gpu_story_joins_its_swap_point_with_the_copies(diagnosed: Path) -> None
         "select kind, sum(bytes) from transfers where run_id like 'gpu_story-%' and is_kv_swap group by kind"
         " order by kind",
     )
-    assert moved == [("dtoh", 1866465280), ("htod", 1866465280)]
+    assert moved == [("dtoh", 1457520640), ("htod", 1457520640)]
 
 
 def test_a_synthetic_run_says_so(diagnosed: Path) -> None:

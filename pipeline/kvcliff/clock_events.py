@@ -35,10 +35,7 @@ class EventStream:
 
 def query_frame(con: duckdb.DuckDBPyConnection, sql: str, parameters: list[object]) -> pl.DataFrame:
     """Return the rows of a query."""
-    frame = pl.from_arrow(con.sql(sql, params=parameters).to_arrow_table())
-    if not isinstance(frame, pl.DataFrame):
-        raise TypeError("a query gives a table")
-    return frame
+    return pl.DataFrame(con.sql(sql, params=parameters))
 
 
 def ends_of_changes(changes: pl.DataFrame) -> pl.DataFrame:

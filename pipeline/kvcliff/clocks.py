@@ -3,6 +3,7 @@
 import duckdb
 import polars as pl
 
+from kvcliff.arrow import ArrowStream
 from kvcliff.clock_sources import read_clock_sources
 from kvcliff.clock_ties import find_ties
 from kvcliff.clock_tree import PlacedClock, place_clocks
@@ -34,7 +35,7 @@ def _write(con: duckdb.DuckDBPyConnection, places: tuple[PlacedClock, ...]) -> N
     frame = pl.DataFrame(
         [[getattr(place, name) for name in _SCHEMA] for place in places], schema=_SCHEMA, orient="row"
     )
-    con.register("clock_frame", frame)
+    con.register("clock_frame", ArrowStream(frame))
     try:
         con.execute("insert into temp.clocks by name select * from clock_frame")
     finally:

@@ -6,7 +6,7 @@
 --   level        VARCHAR  level of a sweep, null when the run has one level
 --   replica_id   VARCHAR  engine replica
 --   source_id    INTEGER  file that shows it
---   kind         VARCHAR  preempt, flip, recompute_step, swap_out, retract, copies_out, copies_in or offload_store_failed
+--   kind         VARCHAR  preempt, flip, recompute_step, swap_out, retract, pause, copies_out, copies_in or offload_store_failed
 --   proof        VARCHAR  counter, log, resume, copies or gauges
 --   mode         VARCHAR  recompute, swap, retract or null
 --   request_id   VARCHAR  request, when named
@@ -155,16 +155,16 @@ log_lines as (
         'log' as proof,
         mode,
         request_id,
-        cast(greatest(coalesce(cumulative_count - lag(cumulative_count) over (
+        coalesce(event_count, cast(greatest(coalesce(cumulative_count - lag(cumulative_count) over (
             partition by source_id, replica_id, kind order by ts_ns, line_no
-        ), cumulative_count, 1), 1) as bigint) as event_count,
+        ), cumulative_count, 1), 1) as bigint)) as event_count,
         tokens,
         true as is_prompt,
         ts_ns - coalesce(uncertainty_ns, 0) as earliest_ns,
         ts_ns - coalesce(uncertainty_ns, 0) as low_ns,
         ts_ns + 1000000000 + coalesce(uncertainty_ns, 0) as high_ns
     from stg_log__events
-    where kind in ('preempt', 'swap_out', 'retract', 'offload_store_failed')
+    where kind in ('preempt', 'swap_out', 'retract', 'pause', 'offload_store_failed')
 
 ),
 

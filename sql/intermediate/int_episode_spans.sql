@@ -8,7 +8,7 @@
 --   at_ns               BIGINT   [ns] first engine action, or first blocked sample when the engine did nothing
 --   error_ns            BIGINT   [ns] the truth lies within at_ns plus or minus this
 --   dated_by            VARCHAR  evidence that dates it
---   pressure_at_ns      BIGINT   [ns] start of the pressure that led to it
+--   pressure_at_ns      BIGINT   [ns] first sample near full of the pressure that led to it
 --   end_ns              BIGINT   [ns] last mark
 --   recovered_at_ns     BIGINT   [ns] first sample without pressure after the end, null when the data ends before
 --   kv_used_ratio       DOUBLE   rolling KV occupancy at at_ns
@@ -56,6 +56,30 @@ periods as (
 samples as (
 
     select * from int_kv_pressure where kv_rolling_ratio is not null
+
+),
+
+reached as (
+
+    select
+        episodes.level,
+        episodes.replica_id,
+        episodes.episode_no,
+        min(samples.ts_ns) as near_full_ns
+    from episodes
+    inner join periods
+        on
+            episodes.replica_id = periods.replica_id
+            and episodes.level is not distinct from periods.level
+            and episodes.episode_no = periods.episode_no
+    inner join samples
+        on
+            episodes.replica_id = samples.replica_id
+            and episodes.level is not distinct from samples.level
+            and periods.pressure_at_ns <= samples.ts_ns
+            and episodes.first_mark_ns >= samples.ts_ns
+    where samples.is_near_full
+    group by episodes.level, episodes.replica_id, episodes.episode_no
 
 ),
 
@@ -140,8 +164,10 @@ select
         else episodes.dated_error_ns
     end as error_ns,
     episodes.dated_by,
-    least(coalesce(periods.pressure_at_ns, episodes.first_mark_ns), episodes.at_ns)
-        as pressure_at_ns,
+    least(
+        coalesce(reached.near_full_ns, periods.pressure_at_ns, episodes.first_mark_ns),
+        episodes.at_ns
+    ) as pressure_at_ns,
     greatest(episodes.last_mark_ns, episodes.at_ns) as end_ns,
     around.recovered_at_ns,
     around.kv_used_ratio,
@@ -153,6 +179,11 @@ left join periods
         episodes.replica_id = periods.replica_id
         and episodes.level is not distinct from periods.level
         and episodes.episode_no = periods.episode_no
+left join reached
+    on
+        episodes.replica_id = reached.replica_id
+        and episodes.level is not distinct from reached.level
+        and episodes.episode_no = reached.episode_no
 left join around
     on
         episodes.replica_id = around.replica_id

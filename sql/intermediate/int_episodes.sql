@@ -10,6 +10,7 @@
 --   mode               VARCHAR  recompute, swap or null when no source says
 --   action_count       BIGINT   actions by the best source that counts them
 --   counted_actions    BIGINT   actions by the counter, null without counter
+--   seen_actions       BIGINT   the most that any source shows: flips, vanished requests, copies, lines or counts
 --   recomputed_tokens  BIGINT   tokens of recompute steps seen, null when none
 --   blocked_count      BIGINT   samples with blocked admission
 --   first_mark_ns      BIGINT   [ns] first mark
@@ -17,6 +18,7 @@
 --   first_high_ns      BIGINT   [ns] earliest upper bound of an action, null without action
 --   counter_at_ns      BIGINT   [ns] first rise of the counter
 --   resume_at_ns       BIGINT   [ns] first recompute step
+-- notes: a failed store into an offload tier is no action of the scheduler and proves none.
 with
 
 joined as (
@@ -51,7 +53,8 @@ totals as (
             as evidence,
         min(mode) as mode,
         sum(event_count) filter (where kind = 'preempt' and proof = 'counter') as counted_actions,
-        sum(event_count) filter (where proof = 'log') as logged_actions,
+        sum(event_count) filter (where proof = 'log' and kind != 'offload_store_failed')
+            as logged_actions,
         sum(event_count) filter (where kind = 'preempt' and proof = 'resume') as resumed_actions,
         count(*) filter (where proof = 'gauges') as flip_count,
         count(*) filter (where proof = 'copies') as copy_count,
@@ -88,6 +91,9 @@ select
     )
         as action_count,
     cast(counted_actions as bigint) as counted_actions,
+    cast(
+        greatest(counted_actions, logged_actions, resumed_actions, flip_count, copy_count) as bigint
+    ) as seen_actions,
     cast(recomputed_tokens as bigint) as recomputed_tokens,
     blocked_count,
     first_mark_ns,

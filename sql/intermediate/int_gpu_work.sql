@@ -8,7 +8,6 @@
 --   device_id        INTEGER  GPU index
 --   process_id       UBIGINT  process key
 --   stream_id        INTEGER  CUDA stream
---   correlation_id   BIGINT   launch call
 --   kernel_id        INTEGER  kernel name, null for an opaque graph
 --   grid_x           INTEGER  grid size, null for an opaque graph
 --   step_id          BIGINT   labelled step, null when launched outside one
@@ -93,7 +92,6 @@ select
     work.device_id,
     work.process_id,
     work.stream_id,
-    work.correlation_id,
     work.kernel_id,
     work.grid_x,
     launches.step_id,

@@ -6,6 +6,7 @@
 --   replica_id           VARCHAR  engine replica
 --   source_id            INTEGER  log file
 --   line_no              BIGINT   line in the file
+--   semantics            VARCHAR  what counts as used KV
 --   context_requests     BIGINT   requests in prefill
 --   context_tokens       BIGINT   prefill tokens
 --   generation_requests  BIGINT   requests in decode
@@ -20,7 +21,7 @@ with
 
 iterations as (
 
-    select * from stg_log__iterations where not coalesce(is_dummy, false)
+    select * from stg_log__iterations where not coalesce(is_dummy or is_warmup, false)
 
 ),
 
@@ -91,6 +92,7 @@ select
     replica_id,
     source_id,
     line_no,
+    coalesce(semantics, 'referenced_blocks') as semantics,
     context_requests,
     context_tokens,
     generation_requests,

@@ -7,7 +7,6 @@
 --   work_no          BIGINT   number in the file
 --   device_id        INTEGER  GPU index
 --   process_id       UBIGINT  process key
---   correlation_id   BIGINT   launch call
 --   label_step_id    BIGINT   step whose label names no phase, null outside labels
 --   segment_no       BIGINT   step within process and device, from 1; 0 is the work before the first; 1 inside a label
 --   name_phase       VARCHAR  phase that name and grid prove, null when they do not
@@ -53,7 +52,6 @@ unphased as (
         work.work_no,
         work.device_id,
         work.process_id,
-        work.correlation_id,
         work.step_id as label_step_id,
         case when work.grid_x <= coalesce(names.max_grid_x, work.grid_x) then names.phase end
             as name_phase,
@@ -127,7 +125,6 @@ select
     stretched.work_no,
     stretched.device_id,
     stretched.process_id,
-    stretched.correlation_id,
     stretched.label_step_id,
     case
         when stretched.label_step_id is not null then 1

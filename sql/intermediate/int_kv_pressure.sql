@@ -13,8 +13,9 @@
 --   waiting_count       DOUBLE   requests waiting
 --   preemption_delta    DOUBLE   counter rise since the previous sample, resets count as zero; null without counter
 --   is_pressure         BOOLEAN  rolling maximum within one mean footprint of full, and high at all
+--   is_near_full         BOOLEAN  the sample itself lies within one mean footprint of full
 --   is_blocked          BOOLEAN  under pressure, requests wait although the running limit is not reached
---   is_flip             BOOLEAN  under pressure, running falls by more than finished while requests wait and are not let in
+--   is_flip             BOOLEAN  where actions are not logged: under pressure, running falls by more than finished while requests wait and are not let in
 --   sample_no           BIGINT   number in the source
 --   ts_ns               BIGINT   [ns] run clock
 --   previous_ts_ns      BIGINT   [ns] previous sample
@@ -53,14 +54,24 @@ judged as (
     select
         rolled.*,
         limits.running_limit,
-        coalesce(rolled.kv_rolling_ratio >= greatest(
+        greatest(
             threshold('kv_high_ratio'),
             1 - threshold('kv_footprint_requests') * rolled.kv_footprint_ratio
-        ), false) as is_pressure,
+        ) as near_full_ratio,
         limits.running_limit - rolled.running_count as deficit_count
     from rolled
     inner join int_engine_limits as limits
         on rolled.replica_id = limits.replica_id and rolled.level is not distinct from limits.level
+
+),
+
+pressed as (
+
+    select
+        *,
+        coalesce(kv_rolling_ratio >= near_full_ratio, false) as is_pressure,
+        coalesce(kv_used_ratio >= near_full_ratio, false) as is_near_full
+    from judged
 
 ),
 
@@ -71,7 +82,7 @@ usual as (
         replica_id,
         origin,
         case when count(*) >= 10 then max(deficit_count) end as usual_deficit_count
-    from judged
+    from pressed
     where not is_pressure and waiting_count >= 1
     group by source_id, replica_id, origin
 
@@ -93,12 +104,14 @@ flagged as (
             when judged.preemption_change is not null then greatest(judged.preemption_change, 0)
         end as preemption_delta,
         judged.is_pressure,
+        judged.is_near_full,
         coalesce(
             judged.is_pressure and judged.waiting_count >= 1 and judged.deficit_count > 0,
             false
         ) as is_blocked,
         coalesce(
             judged.is_pressure
+            and not judged.is_action_logged
             and judged.waiting_count >= 1
             and judged.deficit_count > 0
             and judged.running_count < judged.previous_running - judged.finished_change
@@ -116,7 +129,7 @@ flagged as (
         judged.previous_ts_ns,
         judged.interval_ns,
         judged.uncertainty_ns
-    from judged
+    from pressed as judged
     left join usual
         on
             judged.source_id = usual.source_id
@@ -160,6 +173,7 @@ select
     waiting_count,
     preemption_delta,
     is_pressure,
+    is_near_full,
     is_blocked,
     is_flip,
     sample_no,

@@ -13,6 +13,7 @@
 --   swapped_count     DOUBLE   requests swapped out, null when not stated
 --   preemption_total  DOUBLE   preemption or retraction counter, null when not stated
 --   finished_total    DOUBLE   finished-request counter, null when not stated
+--   is_action_logged  BOOLEAN  the source logs every preemption, so that its gauges say nothing about them
 --   sample_no         BIGINT   number in the source
 --   ts_ns             BIGINT   [ns] run clock
 --   previous_ts_ns    BIGINT   [ns] last sample of the same source and replica at least half an interval earlier
@@ -53,6 +54,7 @@ from_metrics as (
         max(value) filter (where role = 'swapped') as swapped_count,
         sum(value) filter (where role = 'preemption_total') as preemption_total,
         sum(value) filter (where role = 'finished_total') as finished_total,
+        false as is_action_logged,
         sample_no,
         max(ts_ns) as ts_ns,
         max(uncertainty_ns) as uncertainty_ns
@@ -75,6 +77,7 @@ from_log as (
         cast(swapped_count as double) as swapped_count,
         cast(null as double) as preemption_total,
         cast(null as double) as finished_total,
+        coalesce(is_action_logged, false) as is_action_logged,
         line_no as sample_no,
         ts_ns + case when ts_ns % 1000000000 = 0 then 500000000 else 0 end as ts_ns,
         coalesce(uncertainty_ns, 0) + 500000000 as uncertainty_ns
@@ -89,13 +92,14 @@ from_iterations as (
         replica_id,
         source_id,
         'iterations' as origin,
-        'referenced_blocks' as semantics,
+        semantics,
         kv_used_ratio,
         cast(context_requests + generation_requests as double) as running_count,
         cast(null as double) as waiting_count,
         cast(null as double) as swapped_count,
         cast(null as double) as preemption_total,
         cast(null as double) as finished_total,
+        false as is_action_logged,
         line_no as sample_no,
         end_ns as ts_ns,
         error_ns as uncertainty_ns
@@ -148,6 +152,7 @@ select
     swapped_count,
     preemption_total,
     finished_total,
+    is_action_logged,
     sample_no,
     ts_ns,
     max(ts_ns) over (

@@ -49,6 +49,33 @@ counted as (
 
 ),
 
+lines as (
+
+    select
+        *,
+        ts_ns - lag(ts_ns) over in_order as gap_ns,
+        lag(waiting_count) over in_order as previous_waiting
+    from stg_log__stats
+    where gen_tokens_per_s is not null
+    window in_order as (partition by source_id, replica_id order by line_no)
+
+),
+
+-- SGLang averages since its line before, so that its first line after idling averages the idle time
+judged as (
+
+    select
+        *,
+        coalesce(
+            semantics = 'live_tokens'
+            and previous_waiting = 0
+            and gap_ns > 3 * median(gap_ns) over (partition by source_id, replica_id) + 2000000000,
+            false
+        ) as is_after_idle
+    from lines
+
+),
+
 printed as (
 
     select
@@ -57,8 +84,8 @@ printed as (
         'log' as origin,
         favg(gen_tokens_per_s) as tokens_per_s,
         ts_ns // cast(threshold('latency_bucket_s') * 1e9 as bigint) as bucket_no
-    from stg_log__stats
-    where gen_tokens_per_s is not null
+    from judged
+    where not is_after_idle
     group by level, replica_id, ts_ns // cast(threshold('latency_bucket_s') * 1e9 as bigint)
 
 )

@@ -6,7 +6,7 @@
 --   replica_id     VARCHAR  engine replica
 --   source_id      INTEGER  file
 --   tier           VARCHAR  hbm, host (offloading in the engine) or remote (another connector)
---   origin         VARCHAR  counters, metrics (ready ratio) or log (printed ratio)
+--   origin         VARCHAR  counters, metrics (ready ratio) or log (printed lookups, or a printed ratio)
 --   lookup_tokens  BIGINT   [tokens] looked up in the interval, null when only a ratio is known
 --   hit_tokens     BIGINT   [tokens] found in the interval, null when only a ratio is known
 --   hit_ratio      DOUBLE   found / looked up, 0-1; null when nothing was looked up
@@ -66,6 +66,57 @@ from_counters as (
 
 ),
 
+-- a request that is not admitted is looked up again in every step: its first answer counts
+first_lookups as (
+
+    select
+        level,
+        replica_id,
+        source_id,
+        case when tier = 'hbm' then 'hbm' else 'external' end as tier,
+        lookup_tokens - coalesce(engine_tokens, 0) as lookup_tokens,
+        greatest(hit_tokens - coalesce(engine_tokens, 0), 0) as hit_tokens,
+        line_no as interval_no,
+        ts_ns
+    from stg_log__cache_lookups
+    where lookup_tokens > coalesce(engine_tokens, 0) and hit_tokens is not null
+    qualify
+        request_id is null
+        or row_number() over (
+            partition by source_id, replica_id, tier, request_id order by line_no
+        ) = 1
+
+),
+
+from_lookups as (
+
+    select
+        level,
+        replica_id,
+        source_id,
+        tier,
+        'log' as origin,
+        lookup_tokens,
+        least(hit_tokens, lookup_tokens) as hit_tokens,
+        least(hit_tokens / lookup_tokens, 1.0) as hit_ratio,
+        interval_no,
+        coalesce(
+            lag(ts_ns) over (
+                partition by source_id, level, replica_id, tier order by ts_ns, interval_no
+            ),
+            ts_ns
+        ) as ts_ns,
+        ts_ns as end_ns
+    from first_lookups
+    where not exists (
+        select 1 from from_counters
+        where
+            from_counters.level is not distinct from first_lookups.level
+            and from_counters.tier = first_lookups.tier
+    )
+
+),
+
 printed as (
 
     select
@@ -98,12 +149,20 @@ from_ratios as (
                 from_counters.level is not distinct from printed.level
                 and from_counters.tier = printed.tier
         )
+        and not exists (
+            select 1 from from_lookups
+            where
+                from_lookups.level is not distinct from printed.level
+                and from_lookups.tier = printed.tier
+        )
 
 ),
 
 together as (
 
     select * from from_counters
+    union all
+    select * from from_lookups
     union all
     select * from from_ratios
 

@@ -6,9 +6,9 @@
 --   replica_id         VARCHAR  engine replica
 --   event_no           BIGINT   number in the run
 --   source_id          INTEGER  file that shows it
---   kind               VARCHAR  preempt, flip, recompute_step, copies_out, copies_in, swap_out, retract, offload_store_failed, jit, oom, fatal, worker_stall, graph_capture, profiler_start, profiler_stop, ready, shutdown
+--   kind               VARCHAR  preempt, flip, recompute_step, copies_out, copies_in, swap_out, retract, pause, offload_store_failed, tier_error, kv_full, cache_evict, recompute, prompt_truncated, jit, oom, fatal, worker_stall, graph_capture, profiler_start, profiler_stop, ready, shutdown
 --   proof              VARCHAR  counter, log, resume, copies or gauges
---   mode               VARCHAR  recompute, swap or null
+--   mode               VARCHAR  recompute, swap, retract or null
 --   request_id         VARCHAR  request, when named
 --   event_count        BIGINT   events behind the row
 --   tokens             BIGINT   tokens concerned
@@ -45,7 +45,7 @@ events as (
         'log' as proof,
         mode,
         request_id,
-        1 as event_count,
+        coalesce(event_count, 1) as event_count,
         tokens,
         bytes,
         false as is_under_pressure,
@@ -53,6 +53,11 @@ events as (
         500000000 + coalesce(uncertainty_ns, 0) as error_ns
     from stg_log__events
     where kind in (
+        'tier_error',
+        'kv_full',
+        'cache_evict',
+        'recompute',
+        'prompt_truncated',
         'jit',
         'oom',
         'fatal',

@@ -99,12 +99,16 @@ judged as (
             as is_prefill,
         coalesce(
             steps.decode_during_ms >= threshold('jump_median_factor') * steps.decode_before_ms
-            and steps.batch_during <= 1.25 * steps.batch_before,
+            and steps.batch_during <= threshold('jump_batch_factor') * steps.batch_before
+            and coalesce(
+                abs(steps.kv_during_ratio - steps.kv_before_ratio) <= threshold('kv_flat_ratio'),
+                true
+            ),
             false
         ) as is_slow_step,
         coalesce(
-            queues.running_during >= 1.25 * queues.running_before
-            or steps.batch_during >= 1.25 * steps.batch_before,
+            queues.running_during >= threshold('jump_batch_factor') * queues.running_before
+            or steps.batch_during >= threshold('jump_batch_factor') * steps.batch_before,
             false
         ) as is_more_concurrent
     from jumps

@@ -12,8 +12,8 @@
 --   output_tokens   BIGINT   generated tokens
 --   cached_tokens   BIGINT   prompt tokens served from a cache, when reported
 --   ttft_ms         DOUBLE   [ms] time to first token
---   e2e_ms          DOUBLE   [ms] end-to-end latency
---   tpot_ms         DOUBLE   [ms] (end of stream - first token) / (output tokens - 1)
+--   e2e_ms          DOUBLE   [ms] end-to-end latency, the client's own figure when it states one
+--   tpot_ms         DOUBLE   [ms] (last token, else end of stream - first token) / (output tokens - 1)
 --   itl_median_ms   DOUBLE   [ms] median chunk gap
 --   longest_gap_ms  DOUBLE   [ms] longest chunk gap
 --   is_error        BOOLEAN  failed, cancelled or incomplete
@@ -47,8 +47,11 @@ measured as (
         requests.output_tokens,
         requests.cached_tokens,
         requests.ttft_ns / 1e6 as ttft_ms,
-        (requests.end_ns - requests.arrival_ns) / 1e6 as e2e_ms,
-        (coalesce(streams.last_ns, requests.end_ns) - requests.first_token_ns)
+        coalesce(requests.latency_ns, requests.end_ns - requests.arrival_ns) / 1e6 as e2e_ms,
+        (
+            coalesce(streams.last_ns, requests.last_token_ns, requests.end_ns)
+            - requests.first_token_ns
+        )
         / nullif(requests.output_tokens - 1, 0) / 1e6 as tpot_ms,
         streams.median_gap_ns / 1e6 as itl_median_ms,
         streams.longest_gap_ns / 1e6 as longest_gap_ms,

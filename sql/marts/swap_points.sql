@@ -77,7 +77,9 @@ joined as (
         harm.victim_count,
         harm.longest_gap_ms,
         harm.victim_gap_p50_ms,
-        coalesce(episodes.counted_actions < threshold('isolated_actions'), false) as is_isolated,
+        episodes.counted_actions is not null
+        and greatest(episodes.seen_actions, harm.victim_count) < threshold('isolated_actions')
+            as is_isolated,
         case
             when episodes.mode is not null then episodes.mode
             when facts.engine = 'sglang' then 'retract'

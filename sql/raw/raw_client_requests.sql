@@ -8,8 +8,10 @@
 --   tag                 VARCHAR  tag, stage or level name given by the client
 --   submit_src_ns       BIGINT   [ns] request sent; null when the client keeps no times
 --   first_token_src_ns  BIGINT   [ns] first token
+--   last_token_src_ns   BIGINT   [ns] last token, where the client states it and keeps no token times
 --   done_src_ns         BIGINT   [ns] end of the stream or of the failure
 --   ttft_ns             BIGINT   [ns] time to first token
+--   latency_ns          BIGINT   [ns] whole request as the client states it, null when it only follows from the times
 --   prompt_tokens       BIGINT   prompt tokens (server's usage when given)
 --   output_tokens       BIGINT   generated tokens
 --   max_tokens          BIGINT   asked for
@@ -26,8 +28,10 @@ select
     cast(null as varchar) as tag,
     cast(null as bigint) as submit_src_ns,
     cast(null as bigint) as first_token_src_ns,
+    cast(null as bigint) as last_token_src_ns,
     cast(null as bigint) as done_src_ns,
     cast(null as bigint) as ttft_ns,
+    cast(null as bigint) as latency_ns,
     cast(null as bigint) as prompt_tokens,
     cast(null as bigint) as output_tokens,
     cast(null as bigint) as max_tokens,

@@ -10,10 +10,7 @@
 --   correlation_id  BIGINT   links to the launch call of the same process
 --   kernel_id       INTEGER  kernel name
 --   graph_node_id   UBIGINT  graph node, null when launched directly
---   grid_x          INTEGER  grid size
---   grid_y          INTEGER  grid size
---   grid_z          INTEGER  grid size
---   block_x         INTEGER  block size
+--   grid_x          INTEGER  grid size in its first dimension
 --   start_src_ns    BIGINT   [ns] start
 --   end_src_ns      BIGINT   [ns] end
 select
@@ -26,9 +23,6 @@ select
     cast(null as integer) as kernel_id,
     cast(null as ubigint) as graph_node_id,
     cast(null as integer) as grid_x,
-    cast(null as integer) as grid_y,
-    cast(null as integer) as grid_z,
-    cast(null as integer) as block_x,
     cast(null as bigint) as start_src_ns,
     cast(null as bigint) as end_src_ns
 where false

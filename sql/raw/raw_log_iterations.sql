@@ -14,6 +14,9 @@
 --   elapsed_ms           DOUBLE   [ms] step time as printed
 --   kv_used_ratio        DOUBLE   device KV occupancy after the step, 0-1; null when not printed
 --   is_dummy             BOOLEAN  data-parallel padding step
+--   kv_semantics         VARCHAR  referenced_blocks or used_blocks, null where the engine has one meaning
+--   previous_device_ms   DOUBLE   [ms] device time of the step before this one of the same engine, null when that holds an idle wait
+--   is_warmup            BOOLEAN  step that holds compilation or warm-up
 select
     cast(null as integer) as source_id,
     cast(null as bigint) as line_no,
@@ -26,5 +29,8 @@ select
     cast(null as bigint) as generation_tokens,
     cast(null as double) as elapsed_ms,
     cast(null as double) as kv_used_ratio,
-    cast(null as boolean) as is_dummy
+    cast(null as boolean) as is_dummy,
+    cast(null as varchar) as kv_semantics,
+    cast(null as double) as previous_device_ms,
+    cast(null as boolean) as is_warmup
 where false

@@ -7,11 +7,12 @@
 --   source_id         INTEGER  log file
 --   line_no           BIGINT   line in the file
 --   kind              VARCHAR  kind of event
---   mode              VARCHAR  recompute, swap or null
+--   mode              VARCHAR  recompute, swap, retract or null
 --   request_id        VARCHAR  request, when named
 --   cumulative_count  BIGINT   cumulative count printed with the event
 --   tokens            BIGINT   tokens concerned
 --   bytes             BIGINT   bytes concerned
+--   event_count       BIGINT   requests or blocks concerned, null when not stated
 --   duration_ms       DOUBLE   [ms] duration printed with the event
 --   ts_ns             BIGINT   [ns] run clock
 --   uncertainty_ns    BIGINT   [ns] of the source's clock; null when it is not tied to the run clock
@@ -26,6 +27,7 @@ select
     entries.cumulative_count,
     entries.tokens,
     entries.bytes,
+    entries.event_count,
     entries.duration_ms,
     entries.src_ns + sources.offset_ns as ts_ns,
     sources.uncertainty_ns

@@ -19,6 +19,11 @@
 --   host_kv_used_ratio   DOUBLE   host KV occupancy
 --   prefix_hit_ratio     DOUBLE   prefix-cache hit rate as printed
 --   external_hit_ratio   DOUBLE   external prefix hit rate as printed
+--   kv_used_tokens       BIGINT   [tokens] in the main KV pool
+--   side_kv_used_ratio   DOUBLE   fullest of the pools beside the main one
+--   accept_length        DOUBLE   tokens accepted per step and request with speculation
+--   is_cuda_graph        BOOLEAN  whether the last step ran as a graph
+--   is_action_logged     BOOLEAN  the producer logs every preemption
 --   ts_ns                BIGINT   [ns] run clock
 --   uncertainty_ns       BIGINT   [ns] of the source's clock; null when it is not tied to the run clock
 select
@@ -39,6 +44,11 @@ select
     entries.host_kv_used_ratio,
     entries.prefix_hit_ratio,
     entries.external_hit_ratio,
+    entries.kv_used_tokens,
+    entries.side_kv_used_ratio,
+    entries.accept_length,
+    entries.is_cuda_graph,
+    entries.is_action_logged,
     entries.src_ns + sources.offset_ns as ts_ns,
     sources.uncertainty_ns
 from raw_log_stats as entries

@@ -5,7 +5,7 @@
 --   source_id       INTEGER  file
 --   path            VARCHAR  path inside the run
 --   reader          VARCHAR  reader that loaded it
---   role            VARCHAR  log, metrics, client, trace, counters, device or model
+--   role            VARCHAR  log, metrics, client, trace, counters, device, model or arrivals
 --   level           VARCHAR  level of a sweep, null when the run has one level
 --   replica         VARCHAR  replica, null when the run has one
 --   offset_ns       BIGINT   [ns] added to the source's own time to get the run clock

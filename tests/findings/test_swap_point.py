@@ -28,7 +28,7 @@ def test_confirmed_swap_point_is_told_in_one_sentence():
     assert result.summary == (
         "Swap point (confirmed) at 10:01:00.0 UTC ± 0.5 s (60.0 s into the run): with KV occupancy at 99.3 % "
         "the engine preempted 14 times and recomputed the victims later, and "
-        "6 requests stood still for up to 6.21 s and throughput fell from 812 to 540 tokens/s."
+        "6 requests stood still for up to 6.21 s (throughput fell from 812 to 540 tokens/s)."
     )
     assert result.reason == (
         "KV was at its ceiling, its preemption counter proves that the engine acted, "

@@ -197,7 +197,7 @@ def test_preemption_keeps_the_cumulative_count(tmp_path: Path) -> None:
         (
             "Request r-1: cannot store 37 blocks",
             "WARNING",
-            {"kind": "offload_store_failed", "request_id": "r-1"},
+            {"kind": "offload_store_failed", "request_id": "r-1", "event_count": 37},
         ),
         (
             "Request r-1: cannot store chunks",
@@ -328,7 +328,7 @@ def test_arguments_that_are_no_facts_are_never_kept(tmp_path: Path) -> None:
         "download_dir='/home/me', max_model_len=None)"
     )
     loaded = load_lines(tmp_path, [headed(line)])
-    assert loaded.facts() == {("", "model"): "llama-2-13b", ("", "max_num_seqs"): "96"}
+    assert loaded.facts() == {("", "model_name"): "llama-2-13b", ("", "max_num_seqs"): "96"}
     assert "private" not in str(loaded.settings)
     assert "topsecret" not in str(loaded.settings)
 
@@ -427,7 +427,7 @@ def test_facts_of_arguments(key: str, value: str, expected: tuple[str, str, str 
                 "engine": "vllm",
                 "engine_version": "0.11.2",
                 "engine_generation": "V1",
-                "model": "acme/m",
+                "model_name": "acme/m",
                 "dtype": "bfloat16",
                 "max_model_len": "4096",
                 "cuda_graph_mode": "FULL",
@@ -561,7 +561,11 @@ def _gib(row: dict[str, Any], key: str) -> str:
     return str(round(row[key] * GIB))
 
 
-_CONFIG_NAMES = {"max_seq_len": "max_model_len", "chunked_prefill_enabled": "enable_chunked_prefill"}
+_CONFIG_NAMES = {
+    "model": "model_name",
+    "max_seq_len": "max_model_len",
+    "chunked_prefill_enabled": "enable_chunked_prefill",
+}
 
 
 def _config_facts(config: dict[str, Any]) -> dict[str, str]:
@@ -618,7 +622,10 @@ EVENTS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "jit_spike": lambda _: {"kind": "jit"},
     "worker_stall": lambda r: {"kind": "worker_stall", "duration_ms": r["seconds"] * 1e3},
     "graph_capture": lambda r: {"kind": "graph_capture", "duration_ms": r["seconds"] * 1e3},
-    "offload_store_failed": lambda r: {"kind": "offload_store_failed", "request_id": r["request_id"]},
+    "offload_store_failed": lambda r: (
+        {"kind": "offload_store_failed", "request_id": r["request_id"]}
+        | ({"event_count": r["blocks"]} if r["blocks"] is not None else {})
+    ),
     "request_received": lambda r: {
         "kind": "request_received",
         "request_id": r["request_id"],
@@ -628,6 +635,7 @@ EVENTS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "request_finished": lambda r: {"kind": "request_finished", "request_id": r["request_id"]},
     "request_aborted": lambda r: {"kind": "request_aborted", "request_id": r["request_id"]},
     "kv_transfer": lambda _: {"kind": "kv_transfer"},
+    "nixl_expired": lambda r: {"kind": "kv_expired", "request_id": r["request_id"]},
 }
 #: Kinds that no raw table has a place for.
 WITHOUT_ROWS = {
@@ -637,7 +645,6 @@ WITHOUT_ROWS = {
     "graph_memory",
     "init_time",
     "mfu",
-    "nixl_expired",
     "offload_alloc",
     "spec_decode",
 }
@@ -721,3 +728,38 @@ def test_corpus_of_every_version(path: Path) -> None:
         r["kind"] == "stats" or r.get("reason") == "dump_scheduler_stats" for r in rows
     )
     assert len(loaded.iterations) == sum(r["kind"] == "iteration" for r in rows)
+
+
+# ------------------------------------------------------------------------------------------------ other tiers
+
+
+@pytest.mark.parametrize(
+    ("message", "kind", "request_id"),
+    [
+        (
+            "Releasing expired KV blocks for request a-1 which were retrieved by 0 remote worker(s) before x",
+            "kv_expired",
+            "a-1",
+        ),
+        (
+            "Request a-1 timed out after 30 seconds without being sent. Freeing its blocks.",
+            "kv_expired",
+            "a-1",
+        ),
+        ("NIXL transfer failure: lost | Context: {}", "tier_error", None),
+    ],
+)
+def test_kv_lost_between_engines(tmp_path: Path, message: str, kind: str, request_id: str | None) -> None:
+    event = only(load_lines(tmp_path, [headed(message, level="WARNING")]).events)
+    assert (event["kind"], event.get("request_id")) == (kind, request_id)
+
+
+def test_native_host_tier(tmp_path: Path) -> None:
+    lines = [
+        headed("SimpleCPUOffloadScheduler: Allocating 100 CPU blocks (2.00 GB, mode=lazy)"),
+        headed("Request a-1 hit 512 offloaded tokens after 64 GPU hit tokens", level="DEBUG"),
+    ]
+    loaded = load_lines(tmp_path, lines)
+    assert loaded.facts() == {("", "num_cpu_blocks"): "100", ("", "host_kv_bytes"): str(2 * GIB)}
+    lookup = only(loaded.lookups)
+    assert (lookup["tier"], lookup["hit_tokens"], lookup["engine_tokens"]) == ("host", 512, 64)

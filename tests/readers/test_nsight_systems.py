@@ -12,6 +12,7 @@ import pytest
 from tests.builders_nsys import GEMM, UTC_NS, NsysFile, global_tid, raw_tables, read_export
 
 from kvcliff.errors import DataGapError, InputError, UsageProblem
+from kvcliff.readers import nsight_systems_export
 from kvcliff.readers.base import Source
 from kvcliff.readers.nsight_systems import READER
 
@@ -48,6 +49,27 @@ def state(con: duckdb.DuckDBPyConnection, capability: str) -> tuple[str, str, in
     ).fetchall()
     assert len(rows) == 1
     return rows[0]
+
+
+def test_rows_do_not_depend_on_the_size_of_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = NsysFile()
+    for number in range(7):
+        trace.kernel(GEMM, 100 + 10 * number, 105 + 10 * number)
+    path = trace.write(tmp_path / "t.sqlite")
+    with sqlite3.connect(path) as db:
+        # Row ids with holes and below zero, as in files that were cut out of others.
+        db.execute("delete from CUPTI_ACTIVITY_KIND_KERNEL where rowid = 3")
+        db.execute("update CUPTI_ACTIVITY_KIND_KERNEL set rowid = -5 where rowid = 1")
+        db.execute("update CUPTI_ACTIVITY_KIND_KERNEL set rowid = 4000000000000 where rowid = 7")
+    db.close()
+    question = "select kernel_no, start_src_ns, correlation_id from raw_kernels order by kernel_no"
+    whole = load(path).execute(question).fetchall()
+    assert [row[:2] for row in whole] == [(0, 100), (1, 110), (2, 130), (3, 140), (4, 150), (5, 160)]
+    for rows in (1, 2, 3, 6):
+        monkeypatch.setattr(nsight_systems_export, "BATCH_ROWS", rows)
+        con = load(path)
+        assert con.execute(question).fetchall() == whole
+        assert con.execute("select count(*) from raw_launches").fetchone() == (7,)
 
 
 # ------------------------------------------------------------------------------------------- real files
@@ -138,7 +160,11 @@ def test_graphs_traced_as_a_whole() -> None:
 @needs_corpus
 def test_a_failed_capture_says_so() -> None:
     con = load(CORPUS / "lighttransport-gemm" / "profile.sqlite")
-    assert state(con, "kernels") == ("failed", "the profiler lost some CUDA events", 0)
+    assert state(con, "kernels") == (
+        "failed",
+        "the profiler lost some CUDA events; the CUDA driver is newer than this nsys supports",
+        0,
+    )
     assert facts(con)["device:0", "hbm_bytes_per_s"] == "448032000000"
     assert con.execute("select value from raw_settings where name = 'hbm_bytes_per_s'").fetchall() == [
         ("448032000000",)

@@ -9,7 +9,7 @@ from builders_marts import add_run, empty_marts
 from builders_report import swap_story
 from kvcliff.findings.diagnosis import run_findings
 from kvcliff.report.content import build_content
-from kvcliff.report.figure import figure_png, figure_svg
+from kvcliff.report.figure import draw_figure, figure_png, figure_svg
 from kvcliff.report.focus import choose_focus
 from kvcliff.report.json_output import report_json
 from kvcliff.report.markdown import report_markdown
@@ -59,6 +59,17 @@ def test_png_is_a_light_image(story):
     png = figure_png(read_series(story, choose_focus(story)), content.run_time, content.run.name)
     assert png.startswith(b"\x89PNG")
     assert b"Software" not in png[:400]
+
+
+def test_drawing_both_formats_at_once_changes_neither(story):
+    content = build_content(story, RUN_ID)
+    series = read_series(story, choose_focus(story))
+    drawn = draw_figure(series, content.run_time, content.run.name)
+    assert drawn.svg == figure_svg(series, content.run_time, content.run.name)
+    # Width and height stand in the header of a PNG; what the pixels show was laid out for the SVG.
+    alone = figure_png(series, content.run_time, content.run.name)
+    assert drawn.png[:24] == alone[:24]
+    assert abs(len(drawn.png) - len(alone)) < len(alone) / 10
 
 
 def test_row_order_does_not_matter(story):

@@ -199,3 +199,57 @@ def test_private_models_keep_their_headers(model: str) -> None:
     con = build(model, raw)
     assert has_documented_columns(con, model)
     assert is_unique(con, model)
+
+
+def lookups(
+    *rows: Row, stats: Iterable[Row] = (), series: dict[str, Iterable[float]] | None = None
+) -> list[Row]:
+    """Return tier, origin, tokens looked up and found of a log with lookups."""
+    raw = {
+        "sources": [METRICS, LOG],
+        **scraped(series or {}),
+        "raw_log_stats": list(stats),
+        "raw_settings": [],
+        "raw_cache_lookups": [
+            {"source_id": 2, "engine": "0", "is_load_skipped": False, **row} for row in rows
+        ],
+    }
+    con = build("cache_hits", raw)
+    assert is_unique(con, "cache_hits")
+    return table(con, "select tier, origin, lookup_tokens, hit_tokens from cache_hits order by tier, end_ns")
+
+
+def prefill(line_no: int, found: int) -> Row:
+    return {
+        "line_no": line_no,
+        "src_ns": line_no * S,
+        "tier": "hbm",
+        "lookup_tokens": 100,
+        "hit_tokens": found,
+    }
+
+
+def test_logged_lookups_beat_printed_ratios() -> None:
+    stats = [log_line(1, 1, prefix_hit_ratio=0.9)]
+    assert lookups(prefill(1, 25), prefill(2, 75), stats=stats) == [
+        ("hbm", "log", 100, 25),
+        ("hbm", "log", 100, 75),
+    ]
+
+
+def test_counters_beat_logged_lookups() -> None:
+    series = {"vllm:prefix_cache_queries_total": [0.0, 8.0], "vllm:prefix_cache_hits_total": [0.0, 4.0]}
+    assert lookups(prefill(1, 25), series=series) == [("hbm", "counters", 8, 4)]
+
+
+def test_a_request_looked_up_again_counts_once_and_without_what_the_engine_has() -> None:
+    row = {
+        "tier": "lmcache",
+        "request_id": "a",
+        "lookup_tokens": 900,
+        "engine_tokens": 100,
+        "hit_tokens": 500,
+    }
+    rows = [{**row, "line_no": number, "src_ns": number * S} for number in (1, 2, 3)]
+    pending = {**row, "request_id": "b", "line_no": 4, "src_ns": 4 * S, "hit_tokens": None}
+    assert lookups(*rows, pending) == [("remote", "log", 800, 400)]

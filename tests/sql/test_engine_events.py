@@ -40,7 +40,15 @@ def test_action_that_counts_is_marked() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "expected"),
-    [("jit", 1), ("oom", 1), ("fatal", 1), ("worker_stall", 1), ("profiler_stop", 1), ("preempt", 0), ("request_added", 0)],
+    [
+        ("jit", 1),
+        ("oom", 1),
+        ("fatal", 1),
+        ("worker_stall", 1),
+        ("profiler_stop", 1),
+        ("preempt", 0),
+        ("request_added", 0),
+    ],
 )
 def test_log_events_beside_actions(kind: str, expected: int) -> None:
     assert len(events("1", said=[event(kind)])) == expected

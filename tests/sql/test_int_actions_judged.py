@@ -26,7 +26,9 @@ def action(action_no: int, low: float, high: float, proof: str = "gauges", **val
     }
 
 
-def sample(second: float, *, running: float = 9, waiting: float = 3, origin: str = "metrics", **values: object) -> Row:
+def sample(
+    second: float, *, running: float = 9, waiting: float = 3, origin: str = "metrics", **values: object
+) -> Row:
     return {
         "replica_id": "0",
         "source_id": 1,
@@ -44,13 +46,18 @@ def counting(
 ) -> list[object]:
     stubs = {"int_engine_actions": actions, "int_pressure_periods": periods, "int_kv_samples": samples}
     con = model("int_actions_judged", {}, stubs)
-    return [row[0] if len(row) == 1 else row for row in table(con, f"select {columns} from int_actions_judged order by 1")]
+    return [
+        row[0] if len(row) == 1 else row
+        for row in table(con, f"select {columns} from int_actions_judged order by 1")
+    ]
 
 
 @pytest.mark.parametrize(
     ("low", "high", "expected"), [(8.5, 9.9, []), (9, 10, [1]), (30, 31, [1]), (50, 51, [1]), (50.1, 51, [])]
 )
-def test_action_counts_when_it_touches_a_pressure_period(low: float, high: float, expected: list[int]) -> None:
+def test_action_counts_when_it_touches_a_pressure_period(
+    low: float, high: float, expected: list[int]
+) -> None:
     assert counting(action(1, low, high, "log")) == expected
 
 
@@ -82,7 +89,9 @@ def test_action_in_two_periods_counts_once() -> None:
 
 
 @pytest.mark.parametrize(("last_s", "expected"), [(60.9, [1]), (61, [])])
-def test_counter_that_stands_still_for_half_a_minute_refutes_a_flip(last_s: float, expected: list[int]) -> None:
+def test_counter_that_stands_still_for_half_a_minute_refutes_a_flip(
+    last_s: float, expected: list[int]
+) -> None:
     samples = [sample(second) for second in (0, 30, 31, 45, last_s)]
     assert counting(action(1, 30, 31), samples=samples) == expected
 

@@ -5,10 +5,9 @@ import pytest
 from builders_raw import Row, Rows, table
 from builders_serving import LOG, METRICS, MS, S, model, ns
 
-NONE: dict[str, Rows] = {
-    name: ()
-    for name in ("int_kv_pressure", "int_iterations_timed", "stg_log__events", "stg_log__stats", "transfers")
-}
+NONE: dict[str, Rows] = dict.fromkeys(
+    ("int_kv_pressure", "int_iterations_timed", "stg_log__events", "stg_log__stats", "transfers"), ()
+)
 LIMIT = {"replica_id": "0", "running_limit": 16.0, "speculative_tokens": 0.0}
 
 
@@ -63,7 +62,8 @@ def actions(columns: str, limit: Row = LIMIT, **stubs: Rows) -> list[tuple[objec
 
 def test_counter_rise_proves_a_preemption_but_does_not_date_it() -> None:
     rows = actions(
-        "kind, proof, event_count, is_prompt, low_ns, high_ns", int_kv_pressure=[pressure(40, preemption_delta=3)]
+        "kind, proof, event_count, is_prompt, low_ns, high_ns",
+        int_kv_pressure=[pressure(40, preemption_delta=3)],
     )
     assert rows == [("preempt", "counter", 3, False, 39 * S, 40 * S)]
 
@@ -117,7 +117,9 @@ def test_speculative_tokens_are_no_recomputation(tokens: int, expected: int) -> 
     assert len(rows) == expected
 
 
-def dropped(kv_before: float = 1.0, kv_after: float = 0.9, resume_s: float = 33.0) -> list[tuple[object, ...]]:
+def dropped(
+    kv_before: float = 1.0, kv_after: float = 0.9, resume_s: float = 33.0
+) -> list[tuple[object, ...]]:
     """Return drops when one of ten requests vanishes at 30.02 s and something is recomputed later."""
     return actions(
         "event_count, is_prompt, low_ns, high_ns",
@@ -163,8 +165,16 @@ def test_log_line_dates_within_its_second() -> None:
 
 
 def test_cumulative_lines_count_what_happened_between_them() -> None:
-    lines = [event(20 + number, line_no=number, cumulative_count=count) for number, count in enumerate([1, 51, 101])]
+    lines = [
+        event(20 + number, line_no=number, cumulative_count=count)
+        for number, count in enumerate([1, 51, 101])
+    ]
     assert [row[0] for row in actions("event_count", stg_log__events=lines)] == [1, 50, 50]
+
+
+def test_line_that_states_its_number_of_requests() -> None:
+    lines = [event(20, "retract", line_no=1, event_count=7), event(21, "pause", line_no=2)]
+    assert actions("kind, event_count", stg_log__events=lines) == [("retract", 7), ("pause", 1)]
 
 
 def test_cumulative_count_of_a_restarted_engine_counts_one() -> None:
@@ -174,7 +184,14 @@ def test_cumulative_count_of_a_restarted_engine_counts_one() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "expected"),
-    [("retract", 1), ("swap_out", 1), ("offload_store_failed", 1), ("oom", 0), ("jit", 0), ("request_added", 0)],
+    [
+        ("retract", 1),
+        ("swap_out", 1),
+        ("offload_store_failed", 1),
+        ("oom", 0),
+        ("jit", 0),
+        ("request_added", 0),
+    ],
 )
 def test_events_that_are_actions(kind: str, expected: int) -> None:
     assert len(actions("1", stg_log__events=[event(20, kind)])) == expected
@@ -198,13 +215,18 @@ def test_statistics_line_counts_preemptions_since_the_line_before() -> None:
 
 
 def transfer(kind: str, second: float, **values: object) -> Row:
-    return {"replica_id": "0", "source_id": 1, "kind": kind, "is_kv_swap": True, "start_ns": ns(second), **values}
+    return {
+        "replica_id": "0",
+        "source_id": 1,
+        "kind": kind,
+        "is_kv_swap": True,
+        "start_ns": ns(second),
+        **values,
+    }
 
 
 def test_swap_copies_follow_the_decision_within_a_step_of_the_scheduler() -> None:
-    rows = actions(
-        "kind, proof, mode, low_ns, high_ns", transfers=[transfer("dtoh", 5), transfer("htod", 6)]
-    )
+    rows = actions("kind, proof, mode, low_ns, high_ns", transfers=[transfer("dtoh", 5), transfer("htod", 6)])
     assert rows == [
         ("copies_out", "copies", "swap", ns(4.99), 5 * S),
         ("copies_in", "copies", "swap", ns(5.99), 6 * S),
@@ -218,7 +240,10 @@ def test_other_copies_are_no_action() -> None:
 def test_actions_are_numbered_in_order_of_their_upper_bound() -> None:
     rows = actions(
         "action_no, proof",
-        int_kv_pressure=[pressure(40, is_flip=True, blocked_since_ns=ns(39)), pressure(42, preemption_delta=1)],
+        int_kv_pressure=[
+            pressure(40, is_flip=True, blocked_since_ns=ns(39)),
+            pressure(42, preemption_delta=1),
+        ],
         stg_log__events=[event(39)],
     )
     assert [row[0] for row in rows] == [1, 2, 3]
@@ -232,3 +257,9 @@ def test_level_goes_through() -> None:
         int_iterations_timed=[step(1, 30, 9, 1.0, generation_tokens=300, level="c8", replica_id="a/0")],
     )
     assert rows == [("c8", "a/0")]
+
+
+@pytest.mark.parametrize("kind", ["retract", "pause"])
+def test_a_line_may_state_several_requests(kind: str) -> None:
+    rows = actions("kind, proof, event_count", stg_log__events=[event(10, kind, event_count=3)])
+    assert rows == [(kind, "log", 3)]

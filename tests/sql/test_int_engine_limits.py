@@ -11,17 +11,19 @@ def fact(name: str, value: object, source_id: int = 2) -> Row:
 
 
 def limits(*settings: Row, sources: list[Row] | None = None) -> list[tuple[object, ...]]:
-    scrapes = scrape_rows([Scrape(0, kv=0.1, running=5), Scrape(1, kv=0.1, running=7), Scrape(2, kv=0.1, running=2)])
+    scrapes = scrape_rows(
+        [Scrape(0, kv=0.1, running=5), Scrape(1, kv=0.1, running=7), Scrape(2, kv=0.1, running=2)]
+    )
     raw = {"raw_settings": list(settings), "sources": sources or [METRICS, LOG_2], **scrapes}
     con = model("int_engine_limits", raw)
-    return table(
-        con,
-        "select level, replica_id, running_limit, is_stated, num_blocks, speculative_tokens from int_engine_limits",
-    )
+    columns = "level, replica_id, running_limit, is_stated, num_blocks, speculative_tokens"
+    return table(con, f"select {columns} from int_engine_limits")
 
 
 def test_stated_limit() -> None:
-    assert limits(fact("max_num_seqs", 16), fact("num_gpu_blocks", 128)) == [(None, "0", 16.0, True, 128.0, 0.0)]
+    assert limits(fact("max_num_seqs", 16), fact("num_gpu_blocks", 128)) == [
+        (None, "0", 16.0, True, 128.0, 0.0)
+    ]
 
 
 def test_unstated_limit_is_the_most_that_ever_ran() -> None:
@@ -48,6 +50,11 @@ def test_limit_of_the_run_holds_for_a_level_that_states_none() -> None:
 
 
 def test_each_replica_has_its_row() -> None:
-    both = merge(scrape_rows([Scrape(0, kv=0.1, running=5)]), scrape_rows([Scrape(0, kv=0.1, running=9)], engine="1"))
+    both = merge(
+        scrape_rows([Scrape(0, kv=0.1, running=5)]), scrape_rows([Scrape(0, kv=0.1, running=9)], engine="1")
+    )
     con = model("int_engine_limits", both)
-    assert table(con, "select replica_id, running_limit from int_engine_limits order by all") == [("0", 5.0), ("1", 9.0)]
+    assert table(con, "select replica_id, running_limit from int_engine_limits order by all") == [
+        ("0", 5.0),
+        ("1", 9.0),
+    ]

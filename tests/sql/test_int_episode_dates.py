@@ -36,7 +36,13 @@ def date(*actions: Row, stalls: Rows = (), episode: Row = EPISODE) -> tuple[obje
     """Return what dates the episode, when and how well, in seconds."""
     numbered = [{**row, "action_no": number} for number, row in enumerate(actions)]
     marks = [
-        {"mark_no": number, "replica_id": "0", "episode_no": 1, "action_no": number, "mark_ns": row["high_ns"]}
+        {
+            "mark_no": number,
+            "replica_id": "0",
+            "episode_no": 1,
+            "action_no": number,
+            "mark_ns": row["high_ns"],
+        }
         for number, row in enumerate(numbered)
     ]
     stubs = {

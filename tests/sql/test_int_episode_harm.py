@@ -99,7 +99,8 @@ def test_a_request_that_stalls_twice_is_one_victim() -> None:
 
 
 @pytest.mark.parametrize(
-    ("second", "expected"), [(58.9, "not_measurable"), (59, "not_worse"), (80, "not_worse"), (80.1, "not_measurable")]
+    ("second", "expected"),
+    [(58.9, "not_measurable"), (59, "not_worse"), (80, "not_worse"), (80.1, "not_measurable")],
 )
 def test_streams_count_when_they_were_recorded_during_the_episode(second: float, expected: str) -> None:
     assert harm(buckets=[bucket(second)])[0] == expected
@@ -113,7 +114,10 @@ def test_streams_of_a_starved_client_do_not_decide(ratio: float, expected: str) 
 def test_starved_client_falls_back_to_the_histogram() -> None:
     tails = [*tail(50, 300, 0), *tail(70, 300, 30)]
     status, reason, victims = harm(
-        "l_status, l_reason, victim_count", buckets=[bucket(65, zero_gap_ratio=0.5)], stalls=[stall(0)], tails=tails
+        "l_status, l_reason, victim_count",
+        buckets=[bucket(65, zero_gap_ratio=0.5)],
+        stalls=[stall(0)],
+        tails=tails,
     )
     assert (status, reason, victims) == ("worse", "more slow tokens in the server histogram", None)
 

@@ -45,7 +45,9 @@ def episodes(actions: Rows = (), samples: Rows = (), idles: Rows = ()) -> list[i
     """Return the episode of each mark in order of time."""
     stubs = {"int_actions_judged": actions, "int_kv_pressure": samples, "int_kv_samples": idles}
     con = model("int_episode_marks", {}, stubs)
-    return [row[0] for row in table(con, "select episode_no from int_episode_marks order by mark_ns, mark_no")]  # type: ignore[misc]
+    return [
+        row[0] for row in table(con, "select episode_no from int_episode_marks order by mark_ns, mark_no")
+    ]  # type: ignore[misc]
 
 
 def test_nothing_makes_no_mark() -> None:
@@ -58,7 +60,9 @@ def test_ten_quiet_seconds_end_an_episode(distance_s: float, expected: list[int]
 
 
 @pytest.mark.parametrize(("distance_s", "expected"), [(12, [1, 1]), (12.001, [1, 2])])
-def test_samples_prove_quiet_only_from_the_next_to_the_one_before(distance_s: float, expected: list[int]) -> None:
+def test_samples_prove_quiet_only_from_the_next_to_the_one_before(
+    distance_s: float, expected: list[int]
+) -> None:
     # One second apart: of twelve seconds between two blocked samples, ten are seen to be quiet.
     assert episodes(samples=[blocked(20), blocked(20 + distance_s)]) == expected
 
@@ -120,6 +124,12 @@ def test_idle_replica_ends_only_its_own_episode() -> None:
 
 
 def test_interval_of_the_source_goes_through() -> None:
-    stubs: dict[str, Rows] = {"int_actions_judged": [], "int_kv_pressure": [blocked(5, 2)], "int_kv_samples": []}
+    stubs: dict[str, Rows] = {
+        "int_actions_judged": [],
+        "int_kv_pressure": [blocked(5, 2)],
+        "int_kv_samples": [],
+    }
     con = model("int_episode_marks", {}, stubs)
-    assert table(con, "select action_no, mark_ns, interval_ns from int_episode_marks") == [(None, 5 * S, 2 * S)]
+    assert table(con, "select action_no, mark_ns, interval_ns from int_episode_marks") == [
+        (None, 5 * S, 2 * S)
+    ]

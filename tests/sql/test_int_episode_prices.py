@@ -94,4 +94,9 @@ def test_first_tokens_have_no_gap() -> None:
 
 
 def test_episode_without_measurements_keeps_its_row() -> None:
-    assert price("episode_no, tokens_per_s_before, ttft_p50_before_ms, itl_p99_before_ms") == (1, None, None, None)
+    assert price("episode_no, tokens_per_s_before, ttft_p50_before_ms, itl_p99_before_ms") == (
+        1,
+        None,
+        None,
+        None,
+    )

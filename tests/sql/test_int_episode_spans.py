@@ -70,7 +70,11 @@ def test_pressure_never_begins_after_the_action() -> None:
 
 
 def test_pressure_begins_at_the_last_period_before_the_first_mark() -> None:
-    periods = [{**PERIOD, "start_ns": 2 * S, "end_ns": 5 * S}, PERIOD, {**PERIOD, "start_ns": 40 * S, "end_ns": 50 * S}]
+    periods = [
+        {**PERIOD, "start_ns": 2 * S, "end_ns": 5 * S},
+        PERIOD,
+        {**PERIOD, "start_ns": 40 * S, "end_ns": 50 * S},
+    ]
     assert spans("pressure_at_ns", periods=periods) == [(12 * S,)]
 
 

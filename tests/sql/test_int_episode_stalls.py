@@ -27,11 +27,13 @@ def gap(start: float, end: float, **values: object) -> Row:
 def stalls(
     *gaps: Row, columns: str = "request_no", episodes: Rows = (EPISODE,), request: Row = REQUEST
 ) -> list[tuple[object, ...]]:
-    requests = {key: request for key in [(row["source_id"], row["request_no"]) for row in gaps]}
+    requests = dict.fromkeys([(row["source_id"], row["request_no"]) for row in gaps], request)
     stubs = {
         "token_gaps": gaps,
         "int_episodes": episodes,
-        "stg_client__requests": [{**row, "source_id": key[0], "request_no": key[1]} for key, row in requests.items()],
+        "stg_client__requests": [
+            {**row, "source_id": key[0], "request_no": key[1]} for key, row in requests.items()
+        ],
     }
     con = model("int_episode_stalls", {}, stubs)
     return table(con, f"select {columns} from int_episode_stalls order by source_id, request_no, start_ns")

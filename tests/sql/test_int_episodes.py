@@ -4,7 +4,9 @@ from builders_raw import Row, Rows, table
 from builders_serving import S, model, ns
 
 
-def mark(mark_no: int, second: float, action_no: int | None = None, episode_no: int = 1, **values: object) -> Row:
+def mark(
+    mark_no: int, second: float, action_no: int | None = None, episode_no: int = 1, **values: object
+) -> Row:
     return {
         "mark_no": mark_no,
         "replica_id": "0",
@@ -30,7 +32,10 @@ def action(action_no: int, second: float, kind: str, proof: str, **values: objec
 
 def episodes(columns: str, actions: Rows, blocked: Rows = ()) -> list[tuple[object, ...]]:
     """Return episodes of actions that are all marks of episode 1."""
-    marks = [mark(int(str(row["action_no"])), int(str(row["high_ns"])) / S, int(str(row["action_no"]))) for row in actions]
+    marks = [
+        mark(int(str(row["action_no"])), int(str(row["high_ns"])) / S, int(str(row["action_no"])))
+        for row in actions
+    ]
     con = model("int_episodes", {}, {"int_episode_marks": [*marks, *blocked], "int_actions_judged": actions})
     return table(con, f"select {columns} from int_episodes order by level, replica_id, episode_no")
 
@@ -49,14 +54,32 @@ def test_best_proof_wins() -> None:
     assert best == ["counter", "log", "resume", "copies", "gauges"]
 
 
+def test_a_single_log_line_is_proof() -> None:
+    assert episodes("e_proof, action_count", [{**LOGGED, "event_count": 1}, FLIPPED]) == [("log", 1)]
+
+
 def test_best_count_wins() -> None:
     order = [COUNTED, LOGGED, DROPPED, FLIPPED, COPIED]
     counts = [episodes("action_count", order[number:])[0][0] for number in range(5)]
     assert counts == [4, 50, 2, 1, 1]
 
 
+def test_failed_store_into_a_tier_is_no_action_of_the_scheduler() -> None:
+    failed = action(7, 20, "offload_store_failed", "log")
+    assert episodes("e_proof, evidence", [failed]) == [(None, "offload_store_failed (log)")]
+    assert episodes("e_proof", [failed, FLIPPED]) == [("gauges",)]
+
+
+def test_most_actions_that_any_source_shows() -> None:
+    flips = [{**FLIPPED, "action_no": 20 + number} for number in range(6)]
+    assert episodes("action_count, seen_actions", [COUNTED, *flips]) == [(4, 6)]
+    assert episodes("action_count, seen_actions", [COUNTED, DROPPED]) == [(4, 4)]
+
+
 def test_blocked_samples_alone_prove_nothing() -> None:
-    rows = episodes("e_proof, evidence, action_count, blocked_count, first_high_ns", [], [mark(1, 5), mark(2, 6)])
+    rows = episodes(
+        "e_proof, evidence, action_count, blocked_count, first_high_ns", [], [mark(1, 5), mark(2, 6)]
+    )
     assert rows == [(None, None, 0, 2, None)]
 
 

@@ -1,7 +1,7 @@
 """int_iterations_timed: whole-second stamps made finer by the steps between them."""
 
-from builders_serving import MS, S, log_row, model, ns
 from builders_raw import Row, table
+from builders_serving import MS, S, log_row, model, ns
 
 
 def step(line_no: int, second: float, elapsed_ms: float, **values: object) -> Row:
@@ -12,10 +12,8 @@ def step(line_no: int, second: float, elapsed_ms: float, **values: object) -> Ro
 def timed(*steps: Row, uncertainty_ns: int | None = None) -> list[tuple[object, ...]]:
     clocks = [{"source_id": 2, "offset_ns": 0, "uncertainty_ns": uncertainty_ns, "method": "zone"}]
     con = model("int_iterations_timed", {"raw_log_iterations": list(steps), "clocks": clocks})
-    return table(
-        con,
-        f"select line_no, start_ns // {MS}, end_ns // {MS}, error_ns // {MS} from int_iterations_timed order by line_no",
-    )
+    columns = f"line_no, start_ns // {MS}, end_ns // {MS}, error_ns // {MS}"
+    return table(con, f"select {columns} from int_iterations_timed order by line_no")
 
 
 def test_one_step_lies_in_the_middle_of_its_second() -> None:

@@ -67,7 +67,9 @@ def test_size_in_spreads_at_least_two_percent_of_the_median() -> None:
 
 
 def test_tail_jump_has_no_size_in_spreads() -> None:
-    assert jumps(*calm(), bucket(10, 20.0, 500.0), columns="before_ms, value_ms, size_mads") == [(20.0, 500.0, None)]
+    assert jumps(*calm(), bucket(10, 20.0, 500.0), columns="before_ms, value_ms, size_mads") == [
+        (20.0, 500.0, None)
+    ]
 
 
 def test_slow_growth_is_no_jump() -> None:

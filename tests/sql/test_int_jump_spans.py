@@ -19,7 +19,9 @@ def bucket(second: int, value_ms: float = 60.0, metric: str = "itl_p50", **value
     }
 
 
-def spans(*buckets: Row, columns: str = "at_ns // 1000000000, end_ns // 1000000000") -> list[tuple[object, ...]]:
+def spans(
+    *buckets: Row, columns: str = "at_ns // 1000000000, end_ns // 1000000000"
+) -> list[tuple[object, ...]]:
     con = model("int_jump_spans", {}, {"int_jump_buckets": buckets})
     return table(con, f"select {columns} from int_jump_spans order by level, replica_id, jump_no")
 
@@ -31,13 +33,18 @@ def test_jumps_within_three_seconds_are_one(second: int, expected: list[object])
 
 def test_jump_in_which_the_median_rose_is_named_after_it() -> None:
     rows = spans(
-        bucket(10, 900.0, "itl_max"), bucket(11, 50.0, before_ms=21.0), bucket(12, 70.0), columns="metric, before_ms, after_ms"
+        bucket(10, 900.0, "itl_max"),
+        bucket(11, 50.0, before_ms=21.0),
+        bucket(12, 70.0),
+        columns="metric, before_ms, after_ms",
     )
     assert rows == [("itl_p50", 21.0, 70.0)]
 
 
 def test_jump_of_the_tail_alone() -> None:
-    rows = spans(bucket(10, 900.0, "itl_max"), bucket(11, 500.0, "itl_max"), columns="metric, after_ms, size_mads")
+    rows = spans(
+        bucket(10, 900.0, "itl_max"), bucket(11, 500.0, "itl_max"), columns="metric, after_ms, size_mads"
+    )
     assert rows == [("itl_max", 900.0, None)]
 
 

@@ -6,7 +6,9 @@ from builders_serving import S, model, ns
 JUMP = {"replica_id": "0", "jump_no": 1, "at_ns": 60 * S, "end_ns": 63 * S, "bucket_ns": S}
 
 
-def step(end: float, elapsed_ms: float, generation: int = 4, context_tokens: int = 0, **values: object) -> Row:
+def step(
+    end: float, elapsed_ms: float, generation: int = 4, context_tokens: int = 0, **values: object
+) -> Row:
     return {
         "replica_id": "0",
         "source_id": 2,
@@ -40,19 +42,26 @@ def test_decode_steps_before_and_during() -> None:
 
 
 def test_prefill_steps_are_weighed_against_all() -> None:
-    rows = steps("step_count, prefill_ms, busy_ms", step(40, 10), step(61, 300, context_tokens=900), step(62, 20))
+    rows = steps(
+        "step_count, prefill_ms, busy_ms", step(40, 10), step(61, 300, context_tokens=900), step(62, 20)
+    )
     assert rows == [(2, 300.0, 320.0)]
 
 
 def test_steps_that_prefill_or_recompute_are_no_decode_steps() -> None:
     rows = steps(
-        "decode_during_ms", step(61, 300, context_tokens=900), step(61.5, 250, generation_tokens=200), step(62, 20)
+        "decode_during_ms",
+        step(61, 300, context_tokens=900),
+        step(61.5, 250, generation_tokens=200),
+        step(62, 20),
     )
     assert rows == [(20.0,)]
 
 
 def test_window_is_half_a_minute_before_and_a_bucket_after() -> None:
-    rows = steps("decode_before_ms, decode_during_ms", step(29.9, 99), step(30, 10), step(64, 20), step(64.1, 99))
+    rows = steps(
+        "decode_before_ms, decode_during_ms", step(29.9, 99), step(30, 10), step(64, 20), step(64.1, 99)
+    )
     assert rows == [(10.0, 20.0)]
 
 

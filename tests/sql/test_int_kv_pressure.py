@@ -3,12 +3,14 @@
 import pytest
 
 from builders_raw import Row, source, table
-from builders_serving import S, Scrape, merge, model, ns, scrape_rows
+from builders_serving import S, Scrape, log_row, merge, model, ns, scrape_rows
 
 LIMIT = {"source_id": 2, "line_no": 1, "scope": "", "name": "max_num_seqs", "value": "16"}
 
 
-def judged(scrapes: list[Scrape], columns: str, limit: Row | None = LIMIT, **more: list[Row]) -> list[tuple[object, ...]]:
+def judged(
+    scrapes: list[Scrape], columns: str, limit: Row | None = LIMIT, **more: list[Row]
+) -> list[tuple[object, ...]]:
     raw = merge(scrape_rows(scrapes), {"raw_settings": [limit] if limit else []}, more)
     con = model("int_kv_pressure", raw)
     return table(con, f"select {columns} from int_kv_pressure order by replica_id, ts_ns, sample_no")
@@ -95,14 +97,13 @@ def test_steady_running_is_no_flip() -> None:
 
 def test_steady_queue_is_no_flip() -> None:
     assert not flipped(
-        Scrape(0, kv=1.0, running=10, waiting=1, finished=0), Scrape(1, kv=0.9, running=9, waiting=1, finished=0)
+        Scrape(0, kv=1.0, running=10, waiting=1, finished=0),
+        Scrape(1, kv=0.9, running=9, waiting=1, finished=0),
     )
 
 
 def test_flip_without_pressure_does_not_count() -> None:
-    assert not flipped(
-        Scrape(0, kv=0.3, running=10, waiting=0), Scrape(1, kv=0.3, running=9, waiting=1)
-    )
+    assert not flipped(Scrape(0, kv=0.3, running=10, waiting=0), Scrape(1, kv=0.3, running=9, waiting=1))
 
 
 def test_counter_that_restarts_hides_no_flip() -> None:
@@ -111,10 +112,31 @@ def test_counter_that_restarts_hides_no_flip() -> None:
     assert flipped(before, Scrape(1, kv=0.95, running=9, waiting=1, finished=0))
 
 
+@pytest.mark.parametrize("is_action_logged", [False, True])
+def test_producer_that_logs_every_preemption_needs_no_flips(is_action_logged: bool) -> None:
+    lines = [
+        log_row(
+            1, 10, kv_used_ratio=1.0, running_count=10, waiting_count=0, is_action_logged=is_action_logged
+        ),
+        log_row(
+            2, 20, kv_used_ratio=0.95, running_count=9, waiting_count=1, is_action_logged=is_action_logged
+        ),
+    ]
+    con = model("int_kv_pressure", {"raw_log_stats": lines})
+    assert table(con, "select is_flip from int_kv_pressure order by ts_ns") == [
+        (False,),
+        (not is_action_logged,),
+    ]
+
+
 def unusual_deficit(running: int, kv: float = 0.95) -> bool:
     """Ten samples wait two below the limit without pressure; then the queue falls and running too."""
     calm = [Scrape(second, kv=0.5, running=14, waiting=3) for second in range(10)]
-    scrapes = [*calm, Scrape(20, kv=0.98, running=14, waiting=3), Scrape(21, kv=kv, running=running, waiting=3)]
+    scrapes = [
+        *calm,
+        Scrape(20, kv=0.98, running=14, waiting=3),
+        Scrape(21, kv=kv, running=running, waiting=3),
+    ]
     return bool(judged(scrapes, "is_flip")[-1][0])
 
 
@@ -139,12 +161,16 @@ def test_without_counter_the_preemptions_are_unknown() -> None:
 
 
 def test_replicas_are_judged_apart() -> None:
-    other = scrape_rows([Scrape(0, kv=0.2, running=1, waiting=0), Scrape(1, kv=0.2, running=1, waiting=0)], engine="1")
+    other = scrape_rows(
+        [Scrape(0, kv=0.2, running=1, waiting=0), Scrape(1, kv=0.2, running=1, waiting=0)], engine="1"
+    )
     raw = merge(
         scrape_rows([Scrape(0, kv=1.0, running=9, waiting=1), Scrape(1, kv=1.0, running=9, waiting=1)]), other
     )
     con = model("int_kv_pressure", {**raw, "raw_settings": [LIMIT]})
-    rows = table(con, "select replica_id, bool_or(is_pressure), bool_or(is_blocked) from int_kv_pressure group by all")
+    rows = table(
+        con, "select replica_id, bool_or(is_pressure), bool_or(is_blocked) from int_kv_pressure group by all"
+    )
     assert sorted(rows) == [("0", True, True), ("1", False, False)]
 
 
@@ -166,3 +192,14 @@ def test_rolling_maximum_does_not_reach_into_another_level() -> None:
 def test_times_are_the_samples_times() -> None:
     rows = judged([Scrape(0, kv=1, running=1), Scrape(1.5, kv=1, running=1)], "ts_ns, previous_ts_ns")
     assert rows == [(0, None), (ns(1.5), 0)]
+
+
+@pytest.mark.parametrize(("is_logged", "expected"), [(None, True), (False, True), (True, False)])
+def test_gauges_are_not_searched_where_actions_are_logged(is_logged: bool | None, expected: bool) -> None:
+    lines = [
+        log_row(1, 10, kv_used_ratio=1.0, running_count=12, waiting_count=1, is_action_logged=is_logged),
+        log_row(2, 11, kv_used_ratio=1.0, running_count=9, waiting_count=4, is_action_logged=is_logged),
+    ]
+    con = model("int_kv_pressure", {"raw_log_stats": lines, "raw_settings": [LIMIT]})
+    rows = table(con, "select is_flip, is_blocked from int_kv_pressure order by ts_ns")
+    assert rows == [(False, True), (expected, True)]

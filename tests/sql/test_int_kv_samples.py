@@ -18,7 +18,9 @@ def samples(columns: str, **raw: list[Row]) -> list[tuple[object, ...]]:
 
 def test_scrape_becomes_one_sample() -> None:
     scrapes = scrape_rows([Scrape(1, kv=0.5, running=3, waiting=2, preemptions=7, finished=1)])
-    columns = "origin, semantics, kv_used_ratio, running_count, waiting_count, preemption_total, finished_total"
+    columns = (
+        "origin, semantics, kv_used_ratio, running_count, waiting_count, preemption_total, finished_total"
+    )
     assert samples(columns, **scrapes) == [("metrics", "referenced_blocks", 0.5, 3.0, 2.0, 7.0, 1.0)]
 
 

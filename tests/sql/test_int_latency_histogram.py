@@ -27,7 +27,9 @@ def interval(second: float, *counts: float, scrape_no: int | None = None, **valu
     ]
 
 
-def latency(*rows: Row, columns: str = "itl_p50_ms, itl_p90_ms, itl_p99_ms, itl_max_ms") -> list[tuple[object, ...]]:
+def latency(
+    *rows: Row, columns: str = "itl_p50_ms, itl_p90_ms, itl_p99_ms, itl_max_ms"
+) -> list[tuple[object, ...]]:
     con = model("int_latency_histogram", {}, {"int_itl_tail": rows})
     return table(con, f"select {columns} from int_latency_histogram order by level, replica_id, ts_ns")
 
@@ -57,7 +59,9 @@ def test_quantile_on_a_bound_is_the_bound() -> None:
 
 def test_scrapes_of_one_second_are_added() -> None:
     rows = latency(
-        *interval(5.2, 0, 10, 10, 10, 10), *interval(5.6, 0, 0, 30, 30, 30), columns="token_count, ts_ns, bucket_ns"
+        *interval(5.2, 0, 10, 10, 10, 10),
+        *interval(5.6, 0, 0, 30, 30, 30),
+        columns="token_count, ts_ns, bucket_ns",
     )
     assert rows == [(40, 5 * S, S)]
 

@@ -50,3 +50,20 @@ def test_two_files_of_one_replica_do_not_mix_their_counters() -> None:
     )
     sources = [source(1, "a.prom", "metrics"), source(4, "b.prom", "metrics")]
     assert [row[1] for row in rates(sources=sources, **raw)] == [10.0, 2.0]
+
+
+def test_a_rate_that_averages_an_idle_time_is_left_out() -> None:
+    seconds = (10, 11, 12, 13, 60, 61)
+    lines = [
+        log_row(
+            number,
+            second,
+            gen_tokens_per_s=2.0 if second == 60 else 50.0,
+            waiting_count=0,
+            kv_semantics="live_tokens",
+        )
+        for number, second in enumerate(seconds, start=1)
+    ]
+    assert [row[1] for row in rates(raw_log_stats=lines)] == [50.0] * 5
+    queued = [{**line, "waiting_count": 3} for line in lines]
+    assert len(rates(raw_log_stats=queued)) == 6

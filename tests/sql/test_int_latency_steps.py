@@ -42,4 +42,7 @@ def test_step_counts_in_the_second_it_ends_in() -> None:
 
 
 def test_replicas_stay_apart() -> None:
-    assert latency("replica_id, itl_p50_ms", step(5, 10), step(5, 30, replica_id="1")) == [("0", 10.0), ("1", 30.0)]
+    assert latency("replica_id, itl_p50_ms", step(5, 10), step(5, 30, replica_id="1")) == [
+        ("0", 10.0),
+        ("1", 30.0),
+    ]

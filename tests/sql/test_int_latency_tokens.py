@@ -49,5 +49,7 @@ def test_share_of_zero_gaps() -> None:
 
 
 def test_replicas_and_levels_stay_apart() -> None:
-    rows = latency("level, replica_id", arrival(5, 10), arrival(5, 10, replica_id="1"), arrival(5, 10, level="c8"))
+    rows = latency(
+        "level, replica_id", arrival(5, 10), arrival(5, 10, replica_id="1"), arrival(5, 10, level="c8")
+    )
     assert sorted(rows, key=str) == [("c8", "0"), (None, "0"), (None, "1")]

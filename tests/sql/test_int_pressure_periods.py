@@ -4,7 +4,9 @@ from builders_raw import Row, table
 from builders_serving import S, model, ns
 
 
-def sample(second: float, *, previous: float | None = None, is_pressure: bool = True, **values: object) -> Row:
+def sample(
+    second: float, *, previous: float | None = None, is_pressure: bool = True, **values: object
+) -> Row:
     return {
         "replica_id": "0",
         "source_id": 1,
@@ -19,9 +21,8 @@ def sample(second: float, *, previous: float | None = None, is_pressure: bool = 
 
 def periods(*samples: Row) -> list[tuple[object, ...]]:
     con = model("int_pressure_periods", {}, {"int_kv_pressure": list(samples)})
-    return table(
-        con, "select replica_id, start_ns / 1e9, end_ns / 1e9 from int_pressure_periods order by level, replica_id, start_ns"
-    )
+    columns = "replica_id, start_ns / 1e9, end_ns / 1e9"
+    return table(con, f"select {columns} from int_pressure_periods order by level, replica_id, start_ns")
 
 
 def test_period_reaches_from_the_sample_before_to_the_window_after() -> None:
@@ -29,7 +30,9 @@ def test_period_reaches_from_the_sample_before_to_the_window_after() -> None:
 
 
 def test_neighbouring_samples_are_one_period() -> None:
-    assert periods(sample(10, previous=9), sample(11, previous=10), sample(12, previous=11)) == [("0", 9.0, 14.0)]
+    assert periods(sample(10, previous=9), sample(11, previous=10), sample(12, previous=11)) == [
+        ("0", 9.0, 14.0)
+    ]
 
 
 def test_samples_without_pressure_are_not_in_it() -> None:

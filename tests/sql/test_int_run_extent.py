@@ -3,13 +3,15 @@
 from builders_raw import Row, Rows, table
 from builders_serving import S, model
 
-EMPTY: dict[str, Rows] = {
-    name: () for name in ("int_kv_samples", "stg_client__requests", "kernel_phases", "steps", "gpu_samples")
-}
+EMPTY: dict[str, Rows] = dict.fromkeys(
+    ("int_kv_samples", "stg_client__requests", "kernel_phases", "steps", "gpu_samples"), ()
+)
 
 
 def extent(**stubs: list[Row]) -> list[tuple[object, ...]]:
-    return table(model("int_run_extent", {}, {**EMPTY, **stubs}), "select start_ns, end_ns from int_run_extent")
+    return table(
+        model("int_run_extent", {}, {**EMPTY, **stubs}), "select start_ns, end_ns from int_run_extent"
+    )
 
 
 def test_all_sources_together() -> None:

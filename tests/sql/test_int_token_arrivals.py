@@ -1,12 +1,14 @@
 """int_token_arrivals: tokens of measured requests with the gap before each."""
 
 from builders_raw import Row, source
-from builders_serving import MS, rows_of, request_row, token_rows
+from builders_serving import MS, request_row, rows_of, token_rows
 
 NO_REPLICAS: dict[str, list[Row]] = {"int_client_replicas": []}
 
 
-def arrivals(columns: str, requests: list[Row], tokens: list[Row], replicas: list[Row] | None = None, **raw: list[Row]) -> list[tuple[object, ...]]:
+def arrivals(
+    columns: str, requests: list[Row], tokens: list[Row], replicas: list[Row] | None = None, **raw: list[Row]
+) -> list[tuple[object, ...]]:
     return rows_of(
         "int_token_arrivals",
         columns,

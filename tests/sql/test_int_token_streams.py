@@ -23,16 +23,22 @@ def streams(columns: str, *arrivals: Row) -> list[tuple[object, ...]]:
 
 def test_median_and_longest_gap() -> None:
     gaps = [None, 10, 20, 900]
-    rows = streams("chunk_count, median_gap_ns, longest_gap_ns", *[arrival(n, gap) for n, gap in enumerate(gaps)])
+    rows = streams(
+        "chunk_count, median_gap_ns, longest_gap_ns", *[arrival(n, gap) for n, gap in enumerate(gaps)]
+    )
     assert rows == [(4, 20 * MS, 900 * MS)]
 
 
 def test_chunks_less_than_a_tenth_of_a_millisecond_apart_came_together() -> None:
-    assert streams("zero_gap_count", arrival(0, None), arrival(1, 0.0999), arrival(2, 0.1), arrival(3, 0)) == [(2,)]
+    assert streams(
+        "zero_gap_count", arrival(0, None), arrival(1, 0.0999), arrival(2, 0.1), arrival(3, 0)
+    ) == [(2,)]
 
 
 def test_single_token_has_no_gap() -> None:
-    rows = streams("chunk_count, zero_gap_count, median_gap_ns, longest_gap_ns, first_ns, last_ns", arrival(0, None))
+    rows = streams(
+        "chunk_count, zero_gap_count, median_gap_ns, longest_gap_ns, first_ns, last_ns", arrival(0, None)
+    )
     assert rows == [(1, 0, None, None, S, S)]
 
 

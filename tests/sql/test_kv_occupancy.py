@@ -6,7 +6,9 @@ from builders_raw import Row, Rows, table
 from builders_serving import S, model, ns
 
 
-def sample(second: float, kv: float | None = 0.5, origin: str = "metrics", interval_s: float = 1, **values: object) -> Row:
+def sample(
+    second: float, kv: float | None = 0.5, origin: str = "metrics", interval_s: float = 1, **values: object
+) -> Row:
     return {
         "replica_id": "0",
         "source_id": {"metrics": 1, "log": 2, "iterations": 2}[origin],
@@ -35,7 +37,9 @@ def test_sample_with_its_queue() -> None:
 
 @pytest.mark.parametrize(("interval_s", "expected"), [(1.5, "metrics"), (1.6, "iterations")])
 def test_iteration_log_is_finer_than_coarse_scrapes(interval_s: float, expected: str) -> None:
-    rows = curve("distinct origin", sample(5, interval_s=interval_s), sample(6, origin="iterations", interval_s=0.02))
+    rows = curve(
+        "distinct origin", sample(5, interval_s=interval_s), sample(6, origin="iterations", interval_s=0.02)
+    )
     assert rows == [(expected,)]
 
 
@@ -68,7 +72,9 @@ def test_tokens_and_bytes_when_the_size_is_known() -> None:
 
 
 def test_without_a_size_only_the_ratio_is_known() -> None:
-    assert curve("used_ratio, used_tokens, used_bytes, capacity_tokens", sample(5)) == [(0.5, None, None, None)]
+    assert curve("used_ratio, used_tokens, used_bytes, capacity_tokens", sample(5)) == [
+        (0.5, None, None, None)
+    ]
 
 
 def test_host_tier_of_statistics_lines() -> None:

@@ -67,6 +67,23 @@ def test_name_fits_the_layer(model: Model) -> None:
 
 
 @every_model
+def test_dependencies_are_what_the_parser_sees(model: Model) -> None:
+    with duckdb.connect() as con:
+        row = con.execute(
+            """
+            select
+                json_extract_string(tree, '$..table_name'),
+                json_extract_string(tree, '$..cte_map.map[*].key')
+            from (select cast(json_serialize_sql(?) as json) as tree)
+            """,
+            [model.sql],
+        ).fetchone()
+    assert row is not None
+    tables, named_queries = row
+    assert model.depends == frozenset(tables) - frozenset(named_queries)
+
+
+@every_model
 def test_layer_reads_what_it_may(model: Model) -> None:
     for name in sorted(model.depends):
         if name in SEEDS:

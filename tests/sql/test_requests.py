@@ -22,7 +22,9 @@ def request(**values: object) -> Row:
     }
 
 
-def requests(columns: str, row: Row, *, streams: Rows = (), replicas: Rows = (), settings: Rows = ()) -> tuple[object, ...]:
+def requests(
+    columns: str, row: Row, *, streams: Rows = (), replicas: Rows = (), settings: Rows = ()
+) -> tuple[object, ...]:
     stubs = {
         "stg_client__requests": [row],
         "int_token_streams": streams,
@@ -91,3 +93,12 @@ def objective(name: str, number: float, is_effective: bool = True) -> Row:
 )
 def test_objectives(settings: list[Row], row: Row, expected: bool | None) -> None:
     assert requests("is_slo_met", row, settings=settings) == (expected,)
+
+
+def test_latency_that_the_client_states_comes_before_the_times() -> None:
+    assert requests("e2e_ms", request(latency_ns=1250 * MS)) == (1250.0,)
+    assert requests("e2e_ms", request(latency_ns=700 * MS, arrival_ns=None, end_ns=None)) == (700.0,)
+
+
+def test_stated_last_token_ends_the_decoding() -> None:
+    assert requests("tpot_ms", request(last_token_ns=ns(11.25))) == (105.0,)

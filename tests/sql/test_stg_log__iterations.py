@@ -9,7 +9,9 @@ def test_line_on_the_run_clock() -> None:
         "iteration, context_tokens, generation_requests, elapsed_ms, is_dummy, ts_ns",
         clocks=[{"source_id": 2, "offset_ns": S, "uncertainty_ns": 0, "method": "zone"}],
         raw_log_iterations=[
-            log_row(4, 9, iteration=17, context_tokens=0, generation_requests=3, elapsed_ms=12.5, is_dummy=False)
+            log_row(
+                4, 9, iteration=17, context_tokens=0, generation_requests=3, elapsed_ms=12.5, is_dummy=False
+            )
         ],
     )
     assert rows == [(17, 0, 3, 12.5, False, 10 * S)]

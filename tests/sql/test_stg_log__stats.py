@@ -9,7 +9,9 @@ def test_line_on_the_run_clock() -> None:
         "semantics, gen_tokens_per_s, running_count, deferred_count, kv_used_ratio, ts_ns",
         clocks=[{"source_id": 2, "offset_ns": -S, "uncertainty_ns": 0, "method": "zone"}],
         raw_log_stats=[
-            log_row(1, 5, kv_semantics="live_tokens", gen_tokens_per_s=9.5, running_count=4, kv_used_ratio=0.25)
+            log_row(
+                1, 5, kv_semantics="live_tokens", gen_tokens_per_s=9.5, running_count=4, kv_used_ratio=0.25
+            )
         ],
     )
     assert rows == [("live_tokens", 9.5, 4, None, 0.25, 4 * S)]

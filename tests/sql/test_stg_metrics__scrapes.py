@@ -16,4 +16,6 @@ def test_the_end_of_the_scrape_counts() -> None:
 
 
 def test_without_an_end_the_start_counts_and_the_scrape_takes_no_time() -> None:
-    assert rows_of("stg_metrics__scrapes", "ts_ns, scrape_dur_ns", raw_metric_scrapes=[SCRAPE]) == [(10 * S, 0)]
+    assert rows_of("stg_metrics__scrapes", "ts_ns, scrape_dur_ns", raw_metric_scrapes=[SCRAPE]) == [
+        (10 * S, 0)
+    ]

@@ -30,7 +30,9 @@ def gaps(
 ) -> list[tuple[object, ...]]:
     stubs = {
         "int_token_arrivals": arrivals,
-        "int_token_streams": [{**STREAM, "median_gap_ns": None if median_ms is None else round(median_ms * MS)}],
+        "int_token_streams": [
+            {**STREAM, "median_gap_ns": None if median_ms is None else round(median_ms * MS)}
+        ],
         "int_kv_pressure": pressure,
         "stg_client__requests": [REQUEST],
     }
@@ -60,7 +62,13 @@ def test_gap_with_its_measures() -> None:
 # The middle three fifths of a gap from 9 to 10 s are 9.2 to 9.8 s.
 @pytest.mark.parametrize(
     ("seconds", "count", "is_stall"),
-    [((9.3, 9.5), 2, True), ((9.5,), 1, False), ((), 0, False), ((9.1, 9.2, 9.81, 9.9), 0, False), ((9.201, 9.8), 2, True)],
+    [
+        ((9.3, 9.5), 2, True),
+        ((9.5,), 1, False),
+        ((), 0, False),
+        ((9.1, 9.2, 9.81, 9.9), 0, False),
+        ((9.201, 9.8), 2, True),
+    ],
 )
 def test_gap_is_a_stall_when_others_progress_in_its_middle(
     seconds: tuple[float, ...], count: int, is_stall: bool
@@ -86,7 +94,13 @@ def test_tokens_that_arrive_together_all_count() -> None:
 
 
 def sample(second: float, kv: float | None) -> Row:
-    return {"replica_id": "0", "source_id": 1, "origin": "metrics", "kv_rolling_ratio": kv, "ts_ns": ns(second)}
+    return {
+        "replica_id": "0",
+        "source_id": 1,
+        "origin": "metrics",
+        "kv_rolling_ratio": kv,
+        "ts_ns": ns(second),
+    }
 
 
 def test_occupancy_is_that_of_the_last_sample_before_the_gap() -> None:

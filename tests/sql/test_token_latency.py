@@ -5,17 +5,17 @@ import pytest
 from builders_raw import Row, Rows, table
 from builders_serving import S, model, ns
 
-NONE: dict[str, Rows] = {
-    name: ()
-    for name in (
+NONE: dict[str, Rows] = dict.fromkeys(
+    (
         "int_latency_tokens",
         "int_latency_histogram",
         "int_latency_steps",
         "int_latency_rates",
         "int_token_streams",
         "int_kv_samples",
-    )
-}
+    ),
+    (),
+)
 
 
 def bucket(second: int, p50_ms: float | None = 20.0, **values: object) -> Row:
@@ -43,7 +43,13 @@ def rate(second: int, tokens_per_s: float, origin: str = "counters") -> Row:
 
 
 def stream(chunks: int, zero_gaps: int) -> Row:
-    return {"replica_id": "0", "source_id": 3, "request_no": 0, "chunk_count": chunks, "zero_gap_count": zero_gaps}
+    return {
+        "replica_id": "0",
+        "source_id": 3,
+        "request_no": 0,
+        "chunk_count": chunks,
+        "zero_gap_count": zero_gaps,
+    }
 
 
 def latency(columns: str, **stubs: Rows) -> list[tuple[object, ...]]:
@@ -74,15 +80,17 @@ def test_iteration_log_comes_third() -> None:
 
 
 def test_rates_come_last_without_latency() -> None:
-    assert latency("origin, tokens_per_s, itl_p50_ms, token_count", int_latency_rates=ALL["int_latency_rates"]) == [
-        ("counters", 90.0, None, None)
-    ]
+    assert latency(
+        "origin, tokens_per_s, itl_p50_ms, token_count", int_latency_rates=ALL["int_latency_rates"]
+    ) == [("counters", 90.0, None, None)]
     assert latency("origin, tokens_per_s", int_latency_rates=[rate(5, 70.0, "log")]) == [("log", 70.0)]
 
 
 def test_each_second_is_chosen_by_itself() -> None:
     rows = latency(
-        "ts_ns // 1000000000, origin", int_latency_tokens=[bucket(5)], int_latency_histogram=[bucket(5), bucket(6)]
+        "ts_ns // 1000000000, origin",
+        int_latency_tokens=[bucket(5)],
+        int_latency_histogram=[bucket(5), bucket(6)],
     )
     assert rows == [(5, "tokens"), (6, "histogram")]
 
@@ -100,7 +108,13 @@ def test_starved_client_falls_back(zero_gaps: int, expected: str) -> None:
 
 def test_queue_is_the_mean_of_the_samples_in_the_second() -> None:
     samples = [
-        {"replica_id": "0", "origin": origin, "running_count": running, "waiting_count": waiting, "ts_ns": ns(second)}
+        {
+            "replica_id": "0",
+            "origin": origin,
+            "running_count": running,
+            "waiting_count": waiting,
+            "ts_ns": ns(second),
+        }
         for origin, running, waiting, second in [
             ("metrics", 4.0, 0.0, 5.2),
             ("metrics", 6.0, 3.0, 5.7),
@@ -114,7 +128,9 @@ def test_queue_is_the_mean_of_the_samples_in_the_second() -> None:
 
 def test_prefill_tokens_come_from_the_iteration_log() -> None:
     rows = latency(
-        "origin, context_tokens", int_latency_tokens=[bucket(5), bucket(6)], int_latency_steps=[bucket(5, context_tokens=900)]
+        "origin, context_tokens",
+        int_latency_tokens=[bucket(5), bucket(6)],
+        int_latency_steps=[bucket(5, context_tokens=900)],
     )
     assert rows == [("tokens", 900), ("tokens", None)]
 
@@ -125,4 +141,8 @@ def test_replicas_and_levels_stay_apart() -> None:
         int_latency_tokens=[bucket(5)],
         int_latency_histogram=[bucket(5, replica_id="1"), bucket(5, level="c8")],
     )
-    assert sorted(rows, key=str) == [("c8", "0", "histogram"), (None, "0", "tokens"), (None, "1", "histogram")]
+    assert sorted(rows, key=str) == [
+        ("c8", "0", "histogram"),
+        (None, "0", "tokens"),
+        (None, "1", "histogram"),
+    ]

@@ -22,9 +22,16 @@ def stall(start: float, gap_ms: float, request_no: int = 0, episode_no: int = 1,
     }
 
 
-def victims(columns: str, *stalls: Row, points: Rows = (POINT,), spans: Rows = (SPAN,)) -> list[tuple[object, ...]]:
+def victims(
+    columns: str, *stalls: Row, points: Rows = (POINT,), spans: Rows = (SPAN,)
+) -> list[tuple[object, ...]]:
     requests = [{**REQUEST, "request_no": number} for number in range(3)]
-    stubs = {"swap_points": points, "int_episode_spans": spans, "int_episode_stalls": stalls, "requests": requests}
+    stubs = {
+        "swap_points": points,
+        "int_episode_spans": spans,
+        "int_episode_stalls": stalls,
+        "requests": requests,
+    }
     con = model("victims", {}, stubs)
     return table(con, f"select {columns} from victims order by swap_point_id, source_id, request_no")
 

@@ -135,3 +135,46 @@ def test_memory_limit_must_be_a_size(size: str, tmp_path: Path) -> None:
 def test_memory_limit_is_set(tmp_path: Path) -> None:
     with open_store(tmp_path / "a.duckdb", memory_limit="512MiB") as con:
         assert con.execute("select current_setting('memory_limit')").fetchone() == ("512.0 MiB",)
+
+
+def _threads(con: duckdb.DuckDBPyConnection) -> object:
+    row = con.execute("select current_setting('threads')").fetchone()
+    return None if row is None else row[0]
+
+
+def test_storing_leaves_the_number_of_threads_as_it_was(tmp_path: Path) -> None:
+    with open_store(tmp_path / "a.duckdb") as con:
+        con.execute("set threads = 3")
+        _stage(con, "things", [1])
+        store_tables(con, "run", ["things"])
+        assert _threads(con) == 3
+        with pytest.raises(StoreError):
+            store_tables(con, "run", ["things", "never_staged"])
+        assert _threads(con) == 3
+        assert con.execute(f"select run_id, x from {stored_table(con, 'things')}").fetchall() == [("run", 1)]
+
+
+def test_views_of_a_user_that_carry_a_run_id_are_left_alone(tmp_path: Path) -> None:
+    with open_store(tmp_path / "a.duckdb") as con:
+        _stage(con, "things", [1])
+        store_tables(con, "one", ["things"])
+        con.execute("drop table temp.things")
+        con.execute(f"create view main.mine as select run_id, x from {stored_table(con, 'things')}")
+        _stage(con, "things", [2])
+        store_tables(con, "two", ["things"])
+        con.execute("drop table temp.things")
+        assert con.execute("select run_id from mine order by run_id").fetchall() == [("one",), ("two",)]
+
+
+def test_staged_rows_are_not_rewritten_while_they_grow(tmp_path: Path) -> None:
+    with open_store(tmp_path / "a.duckdb") as con:
+        assert con.execute("select current_setting('checkpoint_threshold')").fetchone() == ("931.3 GiB",)
+
+
+def test_a_stored_run_is_in_the_file_and_not_in_its_log(tmp_path: Path) -> None:
+    path = tmp_path / "a.duckdb"
+    with open_store(path) as con:
+        _stage(con, "things", list(range(1000)))
+        store_tables(con, "run", ["things"])
+        log = path.with_name(path.name + ".wal")
+        assert not log.exists() or log.stat().st_size == 0

@@ -94,3 +94,17 @@ def test_a_path_that_does_not_exist_is_a_usage_problem(tmp_path: Path) -> None:
 )
 def test_level_number_is_the_last_number_of_the_label(level: str | None, number: float | None) -> None:
     assert level_number(level) == number
+
+
+def test_stage_in_a_file_name_is_a_level_unless_run_toml_says_otherwise(tmp_path: Path) -> None:
+    report = '{"load_summary": {"schedule_delay": {}}, "successes": {"latency": {}}}'
+    for name in (
+        "stage_0_lifecycle_metrics.json",
+        "stage_10_lifecycle_metrics.json",
+        "summary_lifecycle_metrics.json",
+    ):
+        (tmp_path / name).write_text(report)
+    levels = [(planned.level, planned.level_number) for planned in plan_run(tmp_path).sources]
+    assert levels == [("stage_0", 0.0), ("stage_10", 10.0), (None, None)]
+    (tmp_path / "run.toml").write_text('[[file]]\npath = "stage_0*"\nlevel = "c8"\n')
+    assert plan_run(tmp_path).sources[1].level == "c8"

@@ -69,10 +69,15 @@ def _has_no_times(clock: _Clock) -> bool:
     return clock.method is None or (clock.method == _UNTIED and _NO_TIMES in (clock.note or ""))
 
 
+def _has_instants(clock: _Clock) -> bool:
+    """Return whether a wide clock could spoil anything: a client's summary has no instants."""
+    return clock.role != "client" or clock.has_request_times
+
+
 def _agreed(clocks: tuple[_Clock, ...], file_count: int) -> Result:
     if not clocks:
         return cannot_tell("Clocks: no file of the run states a time.", "kvcliff inspect RUN")
-    widest = max(clock.uncertainty_ns or 0 for clock in clocks)
+    widest = max((clock.uncertainty_ns or 0 for clock in clocks if _has_instants(clock)), default=0)
     many = f"all {format_count(len(clocks))} files with times are"
     tied = many if len(clocks) > 1 else "the one file with times is"
     without = f" ({format_count(file_count - len(clocks))} state none)" if file_count > len(clocks) else ""
@@ -121,14 +126,7 @@ def _untied(clocks: tuple[_Clock, ...]) -> tuple[Result, ...]:
 
 def _wide(con: duckdb.DuckDBPyConnection, clocks: tuple[_Clock, ...]) -> tuple[Result, ...]:
     limit_ns = threshold(con, "clock_uncertainty_wide_s") * NS_PER_S
-    # A client's summary has no instants that a wide clock could spoil.
-    wide = tuple(
-        clock
-        for clock in clocks
-        if clock.uncertainty_ns is not None
-        and clock.uncertainty_ns > limit_ns
-        and (clock.role != "client" or clock.has_request_times)
-    )
+    wide = tuple(clock for clock in clocks if (clock.uncertainty_ns or 0) > limit_ns and _has_instants(clock))
     if not wide:
         return ()
     worst = max(wide, key=lambda clock: (clock.uncertainty_ns or 0, -clock.source_id))

@@ -128,11 +128,11 @@ def _stalls(point: SwapPoint) -> str | None:
 
 def _harm(point: SwapPoint) -> str:
     """Return what users felt; throughput counts only when it fell: a growing load raises it."""
-    parts = [_stalls(point) or f"users' tokens got slower ({point.l_reason or 'see the table'})"]
+    felt = _stalls(point) or f"users' tokens got slower ({point.l_reason or 'see the table'})"
     before, during = point.tokens_per_s_before, point.tokens_per_s_during
-    if before is not None and during is not None and during < before:
-        parts.append(f"throughput fell from {format_number(before)} to {format_number(during)} tokens/s")
-    return " and ".join(parts)
+    if before is None or during is None or during >= before:
+        return felt
+    return f"{felt} (throughput fell from {format_number(before)} to {format_number(during)} tokens/s)"
 
 
 def _pressure_words(point: SwapPoint) -> str:

@@ -104,10 +104,14 @@ class Source:
 
 @dataclass(frozen=True)
 class Sniff:
-    """How sure a reader is that a source is its own (0-100), why, and what it is in words."""
+    """How sure a reader is that a source is its own (0-100), why, and what it is in words.
+
+    ``level`` is the level of a sweep that the file's name states, for formats with one file per level.
+    """
 
     score: int
     reason: str
+    level: str | None = None
 
 
 NO_MATCH = Sniff(0, "")
@@ -174,7 +178,7 @@ class Reader:
         sniff: looks at name, head, listing and SQLite schema only.
         load: streams the source into the sink.
         tried_on_real_files: whether recordings of real tools were read with it.
-        role: what the file is for the diagnosis (``log metrics client trace counters device model``).
+        role: what the file is for (``log metrics client trace counters device model arrivals``).
     """
 
     name: str
@@ -182,5 +186,5 @@ class Reader:
     tables: tuple[str, ...]
     sniff: SniffFunction
     load: LoadFunction
-    role: Literal["log", "metrics", "client", "trace", "counters", "device", "model"]
+    role: Literal["log", "metrics", "client", "trace", "counters", "device", "model", "arrivals"]
     tried_on_real_files: bool

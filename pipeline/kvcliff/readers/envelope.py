@@ -77,6 +77,9 @@ class Envelope:
         outer_ns: [ns] UTC of a stamp that states its zone.
         outer_local_ns: [ns] a stamp with a year but no zone, taken as if it were UTC.
         outer_month_day: a stamp without year and zone, as ``MM-DD HH:MM:SS``.
+        month_day_fraction_ns: [ns] what ``outer_month_day`` leaves out below a second.
+        day_ns: [ns] a stamp that is a time of day only.
+        elapsed_ns: [ns] a stamp that counts from the start of the process.
         outer_resolution_ns: [ns] step of the outer stamp.
         stream: ``stdout`` or ``stderr`` when the container runtime says so.
         is_partial: the line goes on in the next one of the same stream.
@@ -91,6 +94,9 @@ class Envelope:
     outer_ns: int | None = None
     outer_local_ns: int | None = None
     outer_month_day: bytes | None = None
+    month_day_fraction_ns: int = 0
+    day_ns: int | None = None
+    elapsed_ns: int | None = None
     outer_resolution_ns: int = NS_PER_S
     stream: str = ""
     is_partial: bool = False
@@ -104,7 +110,11 @@ class Envelope:
     def is_stamped(self) -> bool:
         """Whether a layer of the line states a time."""
         return (
-            self.outer_ns is not None or self.outer_local_ns is not None or self.outer_month_day is not None
+            self.outer_ns is not None
+            or self.outer_local_ns is not None
+            or self.outer_month_day is not None
+            or self.day_ns is not None
+            or self.elapsed_ns is not None
         )
 
 
@@ -148,6 +158,16 @@ def calendar_ns(text: bytes) -> int | None:
     since = moment - _EPOCH
     ns = (since.days * 86_400 + since.seconds) * NS_PER_S
     return ns if 0 <= ns < 1 << 62 else None
+
+
+def stamp_step_ns(fraction: bytes | None) -> int:
+    """Return the step of a stamp with these digits behind its seconds."""
+    return _resolution_ns(fraction)
+
+
+def fraction_ns(fraction: bytes | None) -> int:
+    """Return the digits behind the seconds of a stamp in ns."""
+    return int(fraction[:9].ljust(9, b"0")) if fraction else 0
 
 
 @dataclass

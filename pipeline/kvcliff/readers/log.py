@@ -7,7 +7,18 @@ from typing import Final
 import polars as pl
 
 from kvcliff.readers.base import NO_MATCH, LoadReport, ReadContext, Reader, Sink, Sniff, Source
-from kvcliff.readers.log_rows import ACCESS, EVENTS, ITERATIONS, SETTINGS, STATS, LogRows
+from kvcliff.readers.log_rows import (
+    ACCESS,
+    EVENTS,
+    ITERATIONS,
+    LOOKUPS,
+    REQUESTS,
+    SETTINGS,
+    STATS,
+    TIER_SAMPLES,
+    TIER_TRANSFERS,
+    LogRows,
+)
 from kvcliff.readers.log_scan import LINE_LIMIT, LogScan, ScanCounts
 
 NOTE_LONG_LINES: Final = "very long lines were read only at their beginning and end"
@@ -121,8 +132,19 @@ def load(source: Source, sink: Sink, context: ReadContext) -> LoadReport:
 
 READER: Final = Reader(
     name="log",
-    title="serving log (vLLM)",
-    tables=(STATS, ITERATIONS, EVENTS, SETTINGS, ACCESS),
+    title="serving log (vLLM; not yet tried on real files: SGLang, TensorRT-LLM, TGI, LMDeploy, llama.cpp, "
+    "Ollama, LMCache, Mooncake)",
+    tables=(
+        STATS,
+        ITERATIONS,
+        EVENTS,
+        REQUESTS,
+        LOOKUPS,
+        TIER_TRANSFERS,
+        TIER_SAMPLES,
+        SETTINGS,
+        ACCESS,
+    ),
     sniff=sniff,
     load=load,
     role="log",

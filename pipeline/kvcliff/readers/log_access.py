@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from kvcliff.readers.log_rows import AccessRow, LogRows
+from kvcliff.readers.lines.base import AccessRow
+from kvcliff.readers.log_rows import LogRows
 from kvcliff.units import NS_PER_S
 
 #: What stands between the client's address and the method.
@@ -24,6 +25,8 @@ _STAMPED = re.compile(
     rb"(?P<second>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(?P<fraction>\d{1,9})(?P<rest>\D.{0,160}?INFO:     )",
     re.DOTALL,
 )
+#: Access lines of SGLang stand behind the whole-second stamp of its other lines.
+_BRACKETED = re.compile(rb"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\] INFO:     ")
 _CLASSES: Mapping[bytes, str] = MappingProxyType(
     {
         b"/metrics": "metrics",
@@ -99,6 +102,7 @@ class AccessCounter:
     _counts: dict[PathClass, list[int]] = field(default_factory=dict)
     _kinds: dict[bytes, PathClass | None] = field(default_factory=dict)
     _form: _StampedForm | None = None
+    _bracket: bytes = b""
     _after_ns: int | None = None
     _own_first_ns: int | None = None
     _own_last_ns: int | None = None
@@ -122,6 +126,17 @@ class AccessCounter:
             return False
         slot.count += 1
         self._widen(form.second_ns + int(fraction) * form.unit_ns)
+        return True
+
+    def repeat_bracketed(self, line: bytes) -> bool:
+        """Count a line behind a bracket, if bracket and text are those of one counted before."""
+        bracket = self._bracket
+        if not bracket or not line.startswith(bracket):
+            return False
+        slot = self._slots.get(line[line.find(ACCESS_MARK, len(bracket)) :])
+        if slot is None:
+            return False
+        slot.count += 1
         return True
 
     def kind_of(self, text: bytes) -> PathClass | None:
@@ -186,6 +201,7 @@ class AccessCounter:
         self._counts.clear()
         self._slots.clear()
         self._form = self._own_first_ns = self._own_last_ns = None
+        self._bracket = b""
 
     def _widen(self, stamp_ns: int) -> None:
         if self._own_first_ns is None or stamp_ns < self._own_first_ns:
@@ -194,6 +210,11 @@ class AccessCounter:
             self._own_last_ns = stamp_ns
 
     def _learn(self, line: bytes, stamp_ns: int) -> None:
+        bracketed = _BRACKETED.match(line)
+        if bracketed is not None:
+            # Stamps in brackets have no fraction: within their second the first one stands for all.
+            self._bracket = bracketed[0]
+            return
         match = _STAMPED.match(line)
         if match is not None:
             fraction = match["fraction"]

@@ -1,6 +1,7 @@
 """The time of a log line: local stamps without year and zone, completed by what is known around them."""
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from kvcliff.readers.base import ReadContext
@@ -12,6 +13,7 @@ from kvcliff.units import NS_PER_S
 NOMINAL_YEAR: Final = 2000
 #: A step back in time of more than this is another recording appended to the file, not a late line.
 SEGMENT_STEP_NS: Final = 12 * 3600 * NS_PER_S
+_DAY_NS: Final = 86_400 * NS_PER_S
 _QUARTER_HOUR_NS: Final = 900 * NS_PER_S
 _ZONE_LIMIT_NS: Final = 15 * 3600 * NS_PER_S
 #: Names under which a file says in ``raw_settings`` what its stamps carry.
@@ -52,6 +54,10 @@ class StreamClock:
     _latest_ns: int | None = None
     _zone_offset_ns: int | None = None
     _local: tuple[bytes, int | None] = (b"", None)
+    _day_no: int = 0
+    _last_day_ns: int | None = None
+    _hint_ns: int | None = None
+    _is_year_nominal: bool = False
 
     def resolve(self, envelope: Envelope, stamp: bytes | None) -> Instant | None:
         """Return the time of a line, or ``None`` when it has none.
@@ -66,19 +72,59 @@ class StreamClock:
                 self._learn_zone(outer, stamp)
             return Instant(outer, envelope.outer_resolution_ns, True, True)
         if stamp is None and envelope.outer_local_ns is not None:
-            return self._placed(envelope.outer_local_ns, envelope.outer_resolution_ns, is_year_known=True)
+            return self._dated_by_itself(envelope.outer_local_ns, envelope.outer_resolution_ns)
         short = stamp if stamp is not None else envelope.outer_month_day
         if short is None:
-            return None
-        local = self._local_ns(short, envelope.outer_local_ns)
+            return self._undated(envelope)
+        hint_ns = envelope.outer_local_ns
+        local = self._local_ns(short, hint_ns if hint_ns is not None else self._hint_ns)
         if local is None:
             return None
         known = (
             envelope.outer_local_ns is not None
             or self.context.year is not None
             or self._zone_offset_ns is not None
+            or self._hint_ns is not None
         )
-        return self._placed(local, NS_PER_S, is_year_known=known)
+        if stamp is not None:
+            return self._placed(local, NS_PER_S, is_year_known=known)
+        local += envelope.month_day_fraction_ns
+        return self._placed(local, envelope.outer_resolution_ns, is_year_known=known)
+
+    def _dated_by_itself(self, local_ns: int, resolution_ns: int) -> Instant:
+        """Return the time of a stamp with a year; it lends its year to those of the stream that have none.
+
+        Where such lines came first they are in the nominal year already, and the stamp follows them there:
+        one file has one clock.
+        """
+        if not self._is_year_nominal or self._year is None:
+            self._hint_ns = local_ns
+            return self._placed(local_ns, resolution_ns, is_year_known=True)
+        moment = datetime.fromtimestamp(local_ns // NS_PER_S, UTC)
+        nominal_ns = _in_year(self._year, moment.strftime("%m-%d %H:%M:%S").encode())
+        if nominal_ns is None:
+            return self._placed(local_ns, resolution_ns, is_year_known=False)
+        return self._placed(nominal_ns + local_ns % NS_PER_S, resolution_ns, is_year_known=False)
+
+    def _undated(self, envelope: Envelope) -> Instant | None:
+        """Return the time of a stamp without a date, counted from 1 January; midnight adds a day."""
+        year_ns = _in_year(self.context.year or NOMINAL_YEAR, b"01-01 00:00:00") or 0
+        step_ns = envelope.outer_resolution_ns
+        if envelope.day_ns is None:
+            elapsed_ns = envelope.elapsed_ns
+            return None if elapsed_ns is None else Instant(year_ns + elapsed_ns, step_ns, False, False)
+        day_no = self._day_no
+        if self._last_day_ns is not None and envelope.day_ns < self._last_day_ns - SEGMENT_STEP_NS:
+            day_no = self._day_no = self._day_no + 1
+        elif (
+            self._last_day_ns is not None and envelope.day_ns > self._last_day_ns + SEGMENT_STEP_NS and day_no
+        ):
+            # A late line from before midnight.
+            return self._placed(
+                year_ns + (day_no - 1) * _DAY_NS + envelope.day_ns, step_ns, is_year_known=False
+            )
+        self._last_day_ns = envelope.day_ns
+        return self._placed(year_ns + day_no * _DAY_NS + envelope.day_ns, step_ns, is_year_known=False)
 
     def _placed(self, local_ns: int, resolution_ns: int, *, is_year_known: bool) -> Instant:
         """Return a local time as an instant, in UTC when the zone is given or learned from outer stamps."""
@@ -111,6 +157,7 @@ class StreamClock:
         else:
             if self._year is None:
                 self._year = self.context.year or NOMINAL_YEAR
+                self._is_year_nominal = self.context.year is None
             if month == 12 and self._month == 1 and self._is_late(stamp):
                 return _in_year(self._year - 1, stamp)
             if month == 1 and self._month == 12:

@@ -1,10 +1,29 @@
 """The rules of all grammars, arranged so that most lines cost a look at a few bytes."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from kvcliff.readers.envelope import Envelope
 from kvcliff.readers.lines.base import Grammar, Rule
+
+Starts = Mapping[int, tuple[tuple[bytes, Rule], ...]]
+Unwrap = Callable[[re.Match[bytes], Envelope], Envelope]
+
+
+@dataclass(frozen=True)
+class HeadRules:
+    """What follows a head: the rules of its grammar.
+
+    Attributes:
+        starts: literal and rule by the first byte of the message.
+        engine: the engine that writes such lines, empty when the producer is none.
+        unwrap: reads stamp and rank off heads that do not have the usual stamp.
+    """
+
+    starts: Starts
+    engine: str
+    unwrap: Unwrap | None
 
 
 @dataclass(frozen=True)
@@ -13,6 +32,7 @@ class Dispatch:
 
     Attributes:
         heads: patterns of heads by their first byte.
+        of_head: what follows a head, by the text of its pattern.
         starts: literal and rule by first byte of the message, in the order of the grammars.
         contains: literal and rule, for severe lines and lines without a head.
         interest: literal and skip reason.
@@ -20,7 +40,8 @@ class Dispatch:
     """
 
     heads: Mapping[int, tuple[re.Pattern[bytes], ...]]
-    starts: Mapping[int, tuple[tuple[bytes, Rule], ...]]
+    of_head: Mapping[bytes, HeadRules]
+    starts: Starts
     contains: tuple[tuple[bytes, Rule], ...]
     interest: tuple[tuple[bytes, str], ...]
     content: tuple[bytes, ...]
@@ -29,18 +50,28 @@ class Dispatch:
 def dispatch_of(grammars: tuple[Grammar, ...]) -> Dispatch:
     """Return the rules of ``grammars`` as the scan looks them up."""
     heads: dict[int, list[re.Pattern[bytes]]] = {}
-    starts: dict[int, list[tuple[bytes, Rule]]] = {}
     for grammar in grammars:
         for head in grammar.heads:
             for byte in head.first_bytes:
                 heads.setdefault(byte, []).append(head.pattern)
-        for rule in grammar.rules:
-            for literal in rule.starts:
-                starts.setdefault(literal[0], []).append((literal, rule))
     return Dispatch(
         {byte: tuple(found) for byte, found in heads.items()},
-        {byte: tuple(found) for byte, found in starts.items()},
+        {
+            head.pattern.pattern: HeadRules(_starts((grammar,)), grammar.engine, head.unwrap)
+            for grammar in grammars
+            for head in grammar.heads
+        },
+        _starts(grammars),
         tuple((literal, rule) for grammar in grammars for rule in grammar.rules for literal in rule.contains),
         tuple(pair for grammar in grammars for pair in grammar.interest),
         tuple(literal for grammar in grammars for literal in grammar.content_starts),
     )
+
+
+def _starts(grammars: tuple[Grammar, ...]) -> Starts:
+    starts: dict[int, list[tuple[bytes, Rule]]] = {}
+    for grammar in grammars:
+        for rule in grammar.rules:
+            for literal in rule.starts:
+                starts.setdefault(literal[0], []).append((literal, rule))
+    return {byte: tuple(found) for byte, found in starts.items()}

@@ -3,24 +3,35 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
 import polars as pl
 
 from kvcliff.readers.base import Sink
 from kvcliff.readers.lines.base import (
+    AccessRow,
     EventRow,
+    Handled,
     IterationRow,
+    LookupRow,
+    OwnedRequest,
+    Owner,
     PrefixHit,
+    RankedStats,
     RepeatedEvent,
+    RequestRow,
     Row,
     SettingRow,
     StatsRow,
+    TierSampleRow,
+    TierTransferRow,
 )
 from kvcliff.units import GIB, NS_PER_S
 
 STATS, ITERATIONS, EVENTS = "raw_log_stats", "raw_log_iterations", "raw_log_events"
 SETTINGS, ACCESS = "raw_settings", "raw_log_access"
+REQUESTS, LOOKUPS = "raw_log_requests", "raw_cache_lookups"
+TIER_TRANSFERS, TIER_SAMPLES = "raw_tier_transfers", "raw_tier_samples"
 _CHUNK_ROWS: Final = 50_000
 #: The last stats rows stay in memory: a hit rate on a line of its own still belongs to them.
 _HELD_STATS_ROWS: Final = 256
@@ -31,54 +42,64 @@ _SAME_RATIO: Final = 0.0051
 _TEXT, _INT, _REAL = pl.String(), pl.Int64(), pl.Float64()
 
 
-class AccessRow(NamedTuple):
-    """One row of ``raw_log_access`` (columns and units there)."""
+_WORDS: Final = frozenset(
+    {"engine", "scope", "kv_semantics", "kind", "mode", "request_id", "tier", "direction", "path_class"}
+)
+#: Amounts that a producer prints with decimals although they count something.
+_AMOUNTS: Final = frozenset(
+    {
+        "accept_length",
+        "evictions",
+        "eviction_tries",
+        "evicted_keys",
+        "failed_allocations",
+    }
+)
 
-    line_no: int
-    path_class: str
-    status: int
-    access_count: int
-    after_src_ns: int | None
-    before_src_ns: int | None
+
+def _type_of(name: str) -> pl.DataType:
+    """Return the type of a column by its name; names end with their unit."""
+    if name in _WORDS:
+        return _TEXT
+    if name.startswith("is_"):
+        return pl.Boolean()
+    if name in {"engine_count", "status"}:
+        return pl.Int32()
+    return _REAL if name in _AMOUNTS or name.endswith(("_ratio", "_ms", "_per_s")) else _INT
 
 
 _TYPES: Mapping[str, Mapping[str, pl.DataType]] = MappingProxyType(
     {
-        STATS: {
-            name: _TEXT
-            if name in {"engine", "kv_semantics"}
-            else pl.Int32()
-            if name == "engine_count"
-            else _REAL
-            if name.endswith(("_ratio", "_per_s"))
-            else _INT
-            for name in StatsRow._fields
-        },
-        ITERATIONS: {
-            name: _TEXT
-            if name == "engine"
-            else pl.Boolean()
-            if name == "is_dummy"
-            else _REAL
-            if name.endswith(("_ratio", "_ms"))
-            else _INT
-            for name in IterationRow._fields
-        },
-        EVENTS: {
-            name: _TEXT
-            if name in {"engine", "kind", "mode", "request_id"}
-            else _REAL
-            if name.endswith("_ms")
-            else _INT
-            for name in EventRow._fields
-        },
         SETTINGS: {name: _INT if name == "line_no" else _TEXT for name in SettingRow._fields},
-        ACCESS: {
-            name: _TEXT if name == "path_class" else pl.Int32() if name == "status" else _INT
-            for name in AccessRow._fields
+        **{
+            table: {name: _type_of(name) for name in fields}
+            for table, fields in (
+                (STATS, StatsRow._fields),
+                (ITERATIONS, IterationRow._fields),
+                (EVENTS, EventRow._fields),
+                (REQUESTS, RequestRow._fields),
+                (LOOKUPS, LookupRow._fields),
+                (TIER_TRANSFERS, TierTransferRow._fields),
+                (TIER_SAMPLES, TierSampleRow._fields),
+                (ACCESS, AccessRow._fields),
+            )
         },
     }
 )
+#: Rows that go to their table as they are.
+_PLAIN: Mapping[type, str] = MappingProxyType(
+    {
+        IterationRow: ITERATIONS,
+        EventRow: EVENTS,
+        RequestRow: REQUESTS,
+        LookupRow: LOOKUPS,
+        TierTransferRow: TIER_TRANSFERS,
+        TierSampleRow: TIER_SAMPLES,
+        AccessRow: ACCESS,
+    }
+)
+#: Repeatable events remembered; older ones are forgotten first.
+_EVENT_LIMIT: Final = 4096
 
 
 @dataclass
@@ -99,22 +120,29 @@ class LogRows:
     _stats_flushed: int = 0
     _facts: dict[tuple[str, str], str] = field(default_factory=dict)
     _events: dict[tuple[str, str, str], int | None] = field(default_factory=dict)
+    _owners: dict[str, str] = field(default_factory=dict)
+    _leaders: dict[str, tuple[int, int | None]] = field(default_factory=dict)
 
     def add(self, row: Row) -> bool:
         """Take one row; false when it is a hit rate that has no stats row to belong to."""
         if isinstance(row, StatsRow):
             self._stats_index[row.engine] = self._stats_flushed + len(self._buffers[STATS])
             self._append(STATS, row)
-        elif isinstance(row, IterationRow):
-            self._append(ITERATIONS, row)
-        elif isinstance(row, EventRow):
-            self._append(EVENTS, row)
+        elif isinstance(row, RankedStats):
+            self._add_ranked(row)
         elif isinstance(row, RepeatedEvent):
             self._add_once(row)
         elif isinstance(row, SettingRow):
             self._add_fact(row)
-        else:
+        elif isinstance(row, PrefixHit):
             return self._attach(row)
+        elif isinstance(row, Owner):
+            self._owners[row.engine] = row.request_id
+        elif isinstance(row, OwnedRequest):
+            part = row.row
+            self._append(REQUESTS, part._replace(request_id=self._owners.get(part.engine)))
+        elif not isinstance(row, Handled):
+            self._append(_PLAIN[type(row)], row)
         return True
 
     def add_access(self, row: AccessRow) -> None:
@@ -166,19 +194,41 @@ class LogRows:
         row = event.row
         replica = row.engine.rpartition("/")[0]
         key = (replica, row.kind, event.reason)
-        if self._is_recent(key, row.src_ns):
+        if self._is_recent(key, row.src_ns, event.window_ns):
             return
-        if event.is_shutdown_noise and self._is_recent((replica, "shutdown", "shutdown"), row.src_ns):
+        if event.is_shutdown_noise and self._is_recent(
+            (replica, "shutdown", "shutdown"), row.src_ns, event.window_ns
+        ):
             return
+        if len(self._events) >= _EVENT_LIMIT:
+            self._events.pop(next(iter(self._events)))
+        self._events.pop(key, None)
         self._events[key] = row.src_ns
         self._append(EVENTS, row)
 
-    def _is_recent(self, key: tuple[str, str, str], src_ns: int | None) -> bool:
-        """Say whether such an event was there within the last minute (without stamps: at all)."""
+    def _is_recent(self, key: tuple[str, str, str], src_ns: int | None, window_ns: int) -> bool:
+        """Say whether such an event was there within the window (without stamps: at all)."""
         if key not in self._events:
             return False
         last_ns = self._events[key]
-        return src_ns is None or last_ns is None or abs(src_ns - last_ns) <= _REPEAT_NS
+        return src_ns is None or last_ns is None or abs(src_ns - last_ns) <= window_ns
+
+    def _add_ranked(self, ranked: RankedStats) -> None:
+        """Keep the lines of the rank that wrote first, until it has been silent for a minute."""
+        row = ranked.row
+        leader, last_ns = self._leaders.get(row.engine, (ranked.rank, row.src_ns))
+        is_leading = (
+            leader == ranked.rank
+            or row.src_ns is None
+            or last_ns is None
+            or abs(row.src_ns - last_ns) > _REPEAT_NS
+        )
+        if not is_leading:
+            return
+        self._leaders[row.engine] = (ranked.rank, row.src_ns)
+        self.add(row)
+        if ranked.lookup is not None:
+            self.add(ranked.lookup)
 
 
 def _is_same_amount(known: str, value: str, unit: str | None) -> bool:

@@ -15,11 +15,12 @@ from kvcliff.readers.lines.base import (
     Record,
     Row,
     Rule,
+    SettingRow,
     UnreadableLineError,
 )
 from kvcliff.readers.log_access import ACCESS_HEAD, ACCESS_MARK, AccessCounter
 from kvcliff.readers.log_clock import ClockFacts, StreamClock
-from kvcliff.readers.log_dispatch import dispatch_of
+from kvcliff.readers.log_dispatch import HeadRules, dispatch_of
 from kvcliff.readers.log_rows import LogRows
 
 NOTE_NO_STAMPS: Final = "lines carry no time stamp"
@@ -33,6 +34,7 @@ LINE_LIMIT: Final = 128 * 1024
 _ORPHAN_HIT: Final = "a prefix cache line has no statistics line before it"
 _STREAM_LIMIT: Final = 256
 _PARENTHESIS: Final = ord("(")
+_BRACKET: Final = ord("[")
 _DIGITS: Final = frozenset(b"0123456789")
 #: The client's address at the beginning of an access line is never longer than this.
 _ADDRESS_LIMIT: Final = 128
@@ -41,7 +43,8 @@ _SEVERE: Final = frozenset({"WARNING", "ERROR", "CRITICAL", ""})
 #: A head behind a progress bar (or another carriage return) on the same physical line.
 _GLUED = re.compile(
     rb"[\]\r]\s{0,8}(?P<head>(?:\([^()\r]{1,80}\) )*"
-    rb"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\s+\d\d-\d\d \d\d:\d\d:\d\d )"
+    rb"(?:(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\s+\d\d-\d\d \d\d:\d\d:\d\d "
+    rb"|\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d))"
 )
 _PROFILER_KINDS: Mapping[str, str] = MappingProxyType(
     {"start_profile": "profiler_start", "stop_profile": "profiler_stop"}
@@ -90,6 +93,7 @@ class LogScan:
         self._clock_facts = ClockFacts()
         self._streams: dict[str, _StreamState] = {}
         self._access = AccessCounter(rows)
+        self._is_engine_known = False
         self._pieces: dict[tuple[str, str], tuple[int, Envelope]] = {}
 
     def read(self, line_no: int, lines: Iterable[bytes]) -> int:
@@ -116,7 +120,9 @@ class LogScan:
             if line.startswith(ACCESS_HEAD, start):
                 if access.repeat(line, start):
                     continue
-            elif first in _DIGITS and access.repeat_stamped(line):
+            elif (first in _DIGITS and access.repeat_stamped(line)) or (
+                first == _BRACKET and access.repeat_bracketed(line)
+            ):
                 continue
             head = None if b"\x1b" in line else self._head(line, start)
             if head is not None:
@@ -237,10 +243,16 @@ class LogScan:
             line: the whole line as it stands in the file.
         """
         self.counts.heads += 1
+        start, stamp, rules = 0, None, None
+        if head is not None:
+            start = head.end()
+            rules = self._dispatch.of_head[head.re.pattern]
+            if rules.unwrap is not None:
+                envelope = rules.unwrap(head, envelope)
+            elif head.re.groups > 1:
+                # Group 2 of a head is its stamp, and heads that have none have no such group.
+                stamp = head[2]
         state = self._stream(envelope.replica)
-        start = head.end() if head is not None else 0
-        # Group 2 of a head is its stamp, and heads that have none have no such group.
-        stamp = head[2] if head is not None and head.re.groups > 1 else None
         is_stamped = stamp is not None
         if stamp is None or stamp != state.last_stamp or envelope.is_stamped:
             is_stamped = self._take_stamp(line_no, state, envelope, stamp)
@@ -255,7 +267,9 @@ class LogScan:
                     self._add("access", self._profiler_event(line_no, state.last_ns, envelope, kind[0]))
                 return
         if len(text) > start:
-            self._message(line_no, state.last_ns, envelope, head, text)
+            self._message(line_no, state.last_ns, envelope, head, text, rules)
+        else:
+            self._miss(text)
 
     def _take_stamp(self, line_no: int, state: _StreamState, envelope: Envelope, stamp: bytes | None) -> bool:
         """Move the stream's clock to the line's stamp; false when it has none."""
@@ -278,16 +292,29 @@ class LogScan:
         return EventRow(line_no, src_ns, engine, _PROFILER_KINDS[path_class])
 
     def _message(
-        self, line_no: int, src_ns: int | None, envelope: Envelope, head: re.Match[bytes] | None, text: bytes
+        self,
+        line_no: int,
+        src_ns: int | None,
+        envelope: Envelope,
+        head: re.Match[bytes] | None,
+        text: bytes,
+        rules: HeadRules | None,
     ) -> None:
         """Hand a message to the rules that its beginning, or for severe ones a literal in it, calls for."""
-        start = head.end() if head is not None else 0
-        level = head[1].decode() if head is not None else envelope.level
+        start, level, starts = 0, envelope.level, self._dispatch.starts
+        if head is not None and rules is not None:
+            # A head says whose line it is: only the rules of that producer are asked.
+            start, starts = head.end(), rules.starts
+            if rules.unwrap is None:
+                level = head[1].decode()
         try:
-            for literal, rule in self._dispatch.starts.get(text[start], ()):
+            for literal, rule in starts.get(text[start], ()):
                 if text.startswith(literal, start):
                     record = self._record(line_no, src_ns, envelope, level, text[start:])
                     if self._apply(rule, record):
+                        if rules is not None and rules.engine and not self._is_engine_known:
+                            self._is_engine_known = True
+                            self._rows.add(SettingRow(line_no, "", "engine", rules.engine, None))
                         return
             if text.startswith(self._dispatch.content, start):
                 return
@@ -347,6 +374,7 @@ class LogScan:
             envelope.replica,
             process.engine_no if process else "0",
             process.scope if process else "",
+            process.name if process else "",
         )
 
     def _apply(self, rule: Rule, record: Record) -> bool:

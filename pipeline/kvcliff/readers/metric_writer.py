@@ -68,6 +68,12 @@ class MetricWriter:
         """Give all samples since the last call to one scrape."""
         self._scrape_nos.extend([scrape_no] * (len(self.ids) - len(self._scrape_nos)))
 
+    def extend(self, series_id: int, scrape_nos: Sequence[int], values: Sequence[bytes]) -> None:
+        """Take many samples of one series, each with its scrape."""
+        self.ids.extend([series_id] * len(scrape_nos))
+        self.values.extend(values)
+        self._scrape_nos.extend(scrape_nos)
+
     def discard(self) -> None:
         """Drop all samples since the last :meth:`assign`."""
         del self.ids[len(self._scrape_nos) :]

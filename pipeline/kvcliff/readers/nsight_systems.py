@@ -1,7 +1,7 @@
-"""Reader of Nsight Systems SQLite exports (``nsys export -t sqlite``)."""
+"""Reader of Nsight Systems exports: SQLite, Parquet and Arrow tables, and reports when nsys is there."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import polars as pl
 
@@ -12,22 +12,22 @@ from kvcliff.readers import nsight_systems_facts as facts_part
 from kvcliff.readers import nsight_systems_metrics as metrics
 from kvcliff.readers import nsight_systems_nvtx as nvtx
 from kvcliff.readers.base import NO_MATCH, LoadReport, ReadContext, Reader, Sink, Sniff, Source
-from kvcliff.readers.nsight_systems_export import REPORT_MAGIC, SQLITE_MAGIC, Export, open_export
+from kvcliff.readers.nsight_systems_export import Export, open_export
+from kvcliff.readers.nsight_systems_forms import SQLITE_MAGIC, TITLES, Form, form_of
+from kvcliff.readers.nsight_systems_processes import Processes
 
 #: Key of the file's ``[[file]]`` table with a further regular expression for range texts to keep.
 NVTX_OPTION = "nvtx_pattern"
 _EVENT_TABLES = (activity.KERNELS, activity.GRAPHS, activity.COPIES, activity.CALLS, nvtx.TABLE)
+_FORM_SCORES: Mapping[Form, int] = {"parquetdir": 95, "arrowdir": 95, "arrows": 95}
 _META_TABLES = ("META_DATA_EXPORT", "EXPORT_META_DATA", "TARGET_INFO_SESSION_START_TIME")
 
 
 def _sniff(source: Source) -> Sniff:
-    if source.is_dir:
-        return NO_MATCH
     head = source.head
-    if head.startswith(REPORT_MAGIC):
-        return Sniff(70, "an Nsight Systems report that must be exported first")
     if not head.startswith(SQLITE_MAGIC):
-        return NO_MATCH
+        form = form_of(source)
+        return NO_MATCH if form is None else Sniff(_FORM_SCORES.get(form, 70), TITLES[form])
     tables = source.sqlite_tables
     if tables:
         meta = [name for name in _META_TABLES if name in tables]
@@ -48,17 +48,20 @@ def _load(source: Source, sink: Sink, context: ReadContext) -> LoadReport:
         facts = facts_part.read_facts(export)
         shift = facts.shift_ns
         devices = activity.read_devices(export)
-        notes = activity.KernelNotes()
-        rows = _append(sink, "raw_kernels", activity.read_kernels(export, shift, devices, notes))
+        notes, processes = activity.KernelNotes(), Processes()
+        kernels = processes.of_work(activity.read_kernels(export, shift, devices, notes))
+        rows = _append(sink, "raw_kernels", kernels)
         rows += _append(sink, "raw_kernel_names", [notes.frame(export)])
-        rows += _append(sink, "raw_graph_launches", activity.read_graphs(export, shift, devices))
+        graphs = processes.of_work(activity.read_graphs(export, shift, devices))
+        rows += _append(sink, "raw_graph_launches", graphs)
         rows += _append(sink, "raw_copies", activity.read_copies(export, shift, devices))
-        rows += _append(sink, "raw_launches", activity.read_launches(export, shift))
+        launches = processes.of_launches(activity.read_launches(export, shift))
+        rows += _append(sink, "raw_launches", launches)
         rows += _append(sink, "raw_gpu_metrics", metrics.read_metrics(export, shift))
         ranges = nvtx.read_ranges(export, shift, activity.last_event_ns(export, shift, notes), patterns)
         rows += _append(sink, "raw_nvtx_ranges", [ranges.frame])
         gpus = facts_part.read_gpus(export)
-        diagnoses = diagnoses_part.read_diagnoses(export, facts, ranges, notes.graph_node_count)
+        diagnoses = diagnoses_part.read_diagnoses(export, facts, ranges, notes.graph_node_count, processes)
         rows += _append(sink, "raw_capture_facts", [facts_part.facts_frame(facts, gpus, ranges)])
         rows += _append(sink, "raw_settings", [facts_part.settings_frame(gpus)])
         rows += _append(sink, "raw_capture_diagnostics", [diagnoses_part.diagnoses_frame(diagnoses)])
@@ -89,7 +92,9 @@ def _notes(
     diagnoses: tuple[diagnoses_part.Diagnosis, ...],
 ) -> tuple[str, ...]:
     notes = [
-        f"{item.capability}: {item.reason}" for item in diagnoses if item.verdict in ("failed", "partial")
+        f"{item.capability}: {item.reason}"
+        for item in diagnoses
+        if item.verdict in ("failed", "partial") or (item.capability == "kernels" and item.event_count == 0)
     ]
     if facts.utc_epoch_ns is None:
         notes.append("the capture does not state its start in UTC")
@@ -104,7 +109,7 @@ def _notes(
 
 READER = Reader(
     name="nsight_systems",
-    title="Nsight Systems SQLite export",
+    title="Nsight Systems export (SQLite, Parquet or Arrow tables) or report",
     tables=(
         "raw_kernels",
         "raw_kernel_names",

@@ -68,9 +68,6 @@ _KERNEL_COLUMNS = (
     Column("short_id", "shortName", pl.Int32),
     Column("graph_node_id", "graphNodeId", pl.UInt64, is_bits=True),
     Column("grid_x", "gridX", pl.Int32),
-    Column("grid_y", "gridY", pl.Int32),
-    Column("grid_z", "gridZ", pl.Int32),
-    Column("block_x", "blockX", pl.Int32),
     *_TIMES,
 )
 _GRAPH_COLUMNS = (

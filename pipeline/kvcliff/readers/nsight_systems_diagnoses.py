@@ -12,29 +12,43 @@ from kvcliff.readers.nsight_systems_export import Export
 from kvcliff.readers.nsight_systems_facts import CaptureFacts
 from kvcliff.readers.nsight_systems_nvtx import TABLE as NVTX_TABLE
 from kvcliff.readers.nsight_systems_nvtx import NvtxRanges
+from kvcliff.readers.nsight_systems_processes import Processes
 
-Capability = Literal["kernels", "graphs", "nvtx", "gpu_metrics", "memory_usage", "um", "cpu"]
+Capability = Literal["kernels", "processes", "graphs", "nvtx", "gpu_metrics", "memory_usage", "um", "cpu"]
 Verdict = Literal["present", "absent", "failed", "partial", "not_traced"]
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The state of one capability, with a closed sentence."""
+    """The state of one capability, with a closed sentence.
+
+    Attributes:
+        capability: what it is about.
+        verdict: its state.
+        reason: why, in closed words.
+        event_count: events behind the verdict.
+        data_until_ns: end of the last event before the data stop, ``None`` when they do not stop early.
+    """
 
     capability: Capability
     verdict: Verdict
     reason: str
     event_count: int
+    data_until_ns: int | None = None
 
 
 @dataclass(frozen=True)
 class _DiagnosticRule:
-    """A text of the profiler (part of it) and what it means for a capability."""
+    """A text of the profiler (part of it) and what it means for a capability.
+
+    ``is_cut`` says that the profiler stopped recording, so that everything behind the last event is missing.
+    """
 
     text: str
     capability: Capability
     verdict: Verdict
     reason: str
+    is_cut: bool = False
 
 
 _DIAGNOSTIC_RULES: tuple[_DiagnosticRule, ...] = (
@@ -44,6 +58,17 @@ _DIAGNOSTIC_RULES: tuple[_DiagnosticRule, ...] = (
         "kernels",
         "failed",
         "CUDA profiling did not start correctly",
+    ),
+    # Before the general doubts, which the profiler adds to these.
+    _DiagnosticRule(
+        "Reached the size limit on recording trace events",
+        "kernels",
+        "partial",
+        "the trace reached its size limit",
+        is_cut=True,
+    ),
+    _DiagnosticRule(
+        "Couldn't allocate CUPTI bufer", "kernels", "partial", "the profiler ran out of buffers", is_cut=True
     ),
     _DiagnosticRule(
         "Not all CUDA events might have been collected",
@@ -59,13 +84,6 @@ _DIAGNOSTIC_RULES: tuple[_DiagnosticRule, ...] = (
         "kernels",
         "partial",
         "the CUDA driver is newer than this nsys supports",
-    ),
-    _DiagnosticRule("Couldn't allocate CUPTI bufer", "kernels", "partial", "the profiler ran out of buffers"),
-    _DiagnosticRule(
-        "Reached the size limit on recording trace events",
-        "kernels",
-        "partial",
-        "the trace reached its size limit",
     ),
     _DiagnosticRule("No NVTX events collected", "nvtx", "absent", "the process marked no NVTX ranges"),
     _DiagnosticRule(
@@ -102,7 +120,7 @@ _DIAGNOSTIC_RULES: tuple[_DiagnosticRule, ...] = (
 
 
 def read_diagnoses(
-    export: Export, facts: CaptureFacts, ranges: NvtxRanges, graph_node_count: int
+    export: Export, facts: CaptureFacts, ranges: NvtxRanges, graph_node_count: int, processes: Processes
 ) -> tuple[Diagnosis, ...]:
     """Return the state of every capability of the capture.
 
@@ -113,10 +131,12 @@ def read_diagnoses(
         facts: what it says about its capture.
         ranges: its NVTX ranges.
         graph_node_count: kernels that a CUDA graph launched.
+        processes: who launched kernels and whose kernels are there.
     """
     said = _profiler_says(export)
     return (
         _kernel_state(export, facts, said),
+        *_process_state(processes),
         _graph_state(export, graph_node_count),
         _nvtx_state(export, facts, ranges, said),
         _metric_state(export),
@@ -148,9 +168,15 @@ def _kernel_state(
     asked = not facts.event_types or "Cuda" in facts.event_types
     if not asked and count == 0:
         return Diagnosis("kernels", "not_traced", "CUDA was not traced in this capture", 0)
+    if count == 0 and not facts.event_types and rule is None and not export.has(activity.CALLS):
+        return Diagnosis(
+            "kernels", "absent", "the export holds no GPU work and does not say whether CUDA was traced", 0
+        )
     if count == 0:
-        reason = rule.reason if rule is not None else "CUDA was traced but no GPU work was recorded"
+        reason = _all_reasons(export) or "CUDA was traced but no GPU work was recorded"
         return Diagnosis("kernels", "failed", reason, 0)
+    if rule is not None and rule.is_cut:
+        return _cut(export, facts, rule, count)
     if rule is not None:
         return Diagnosis("kernels", "partial", rule.reason, count)
     if not export.has(activity.KERNELS, "globalPid") and export.has(activity.KERNELS):
@@ -163,6 +189,36 @@ def _kernel_state(
     if facts.is_slice:
         return Diagnosis("kernels", "partial", "the file is a slice of a longer capture", count)
     return Diagnosis("kernels", "present", "kernels were recorded", count)
+
+
+def _all_reasons(export: Export) -> str:
+    """Return every meaning of what the profiler said about kernels; the cause is often not the first."""
+    if not export.has("DIAGNOSTIC_EVENT", "text"):
+        return ""
+    sql = "select 1 from DIAGNOSTIC_EVENT where instr(text, ?) > 0 limit 1"
+    rules = [rule for rule in _DIAGNOSTIC_RULES if rule.capability == "kernels"]
+    return "; ".join(dict.fromkeys(rule.reason for rule in rules if export.rows(sql, (rule.text,))))
+
+
+def _process_state(processes: Processes) -> tuple[Diagnosis, ...]:
+    """Say whether the work of all processes is there: often only the first rank of several has kernels."""
+    count, silent = len(processes.launching), processes.silent_count
+    if silent == 0:
+        return ()
+    reason = f"{silent} of {count} processes launched kernels of which the trace shows none"
+    return (Diagnosis("processes", "partial", reason, silent),)
+
+
+def _cut(export: Export, facts: CaptureFacts, rule: _DiagnosticRule, count: int) -> Diagnosis:
+    """Say from when on the GPU events are missing: behind the last one that was recorded."""
+    ends = [
+        export.number(f'select max("end") from "{table}"')  # noqa: S608
+        for table in (activity.KERNELS, activity.GRAPHS, activity.COPIES)
+        if export.has(table, "end")
+    ]
+    until_ns = max(end for end in (*ends, 0) if end is not None) - facts.shift_ns
+    reason = f"{rule.reason}; GPU work after {until_ns / 1e9:.3f} s of the capture is missing"
+    return Diagnosis("kernels", "partial", reason, count, until_ns)
 
 
 def _graph_state(export: Export, node_count: int) -> Diagnosis:
@@ -229,7 +285,16 @@ def _table_state(export: Export, capability: Capability, table: str, is_asked: b
 def diagnoses_frame(diagnoses: Iterable[Diagnosis]) -> pl.DataFrame:
     """Return the rows of ``raw_capture_diagnostics``."""
     return pl.DataFrame(
-        [(item.capability, item.verdict, item.reason, item.event_count) for item in diagnoses],
-        schema={"capability": pl.String, "verdict": pl.String, "reason": pl.String, "event_count": pl.Int64},
+        [
+            (item.capability, item.verdict, item.reason, item.event_count, item.data_until_ns)
+            for item in diagnoses
+        ],
+        schema={
+            "capability": pl.String,
+            "verdict": pl.String,
+            "reason": pl.String,
+            "event_count": pl.Int64,
+            "data_until_src_ns": pl.Int64,
+        },
         orient="row",
     )

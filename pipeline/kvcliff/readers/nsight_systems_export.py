@@ -16,12 +16,13 @@ import polars as pl
 
 from kvcliff.errors import InputError
 from kvcliff.readers.base import Source
+from kvcliff.readers.nsight_systems_forms import REFUSALS, SQLITE_MAGIC, TITLES, Form, form_of
+from kvcliff.readers.nsight_systems_report import export_command, export_report
+from kvcliff.readers.nsight_systems_tables import arrows_to_sqlite, folder_to_sqlite
 
 #: Rows of one batch, which is what memory has to hold.
 BATCH_ROWS = 1 << 17
 _BEFORE_FIRST_ROW = -(1 << 63)
-REPORT_MAGIC = b"NVIDIA Tegra Profiler Report"
-SQLITE_MAGIC = b"SQLite format 3\x00"
 EXPORT_HINT = (
     "export it with the nsys that recorded it: nsys export -t sqlite -f true -o run.sqlite run.nsys-rep"
 )
@@ -177,20 +178,13 @@ def _query(
 
 @contextmanager
 def open_export(source: Source) -> Iterator[Export]:
-    """Open a source as an export; a compressed one is unpacked into a temporary folder first.
+    """Open a source as an export; what is no plain SQLite file is brought into one in a temporary folder.
 
     Raises:
-        InputError: it is not an SQLite file, or it is cut or damaged.
+        InputError: it is no export, it is cut or damaged, or its form cannot be read.
     """
-    if source.head.startswith(REPORT_MAGIC):
-        raise InputError(
-            f"{source.relative} is an Nsight Systems report that was not exported", hint=EXPORT_HINT
-        )
-    if not source.head.startswith(SQLITE_MAGIC):
-        raise InputError(f"{source.relative} is not an SQLite file", hint=EXPORT_HINT)
     with tempfile.TemporaryDirectory(prefix="kvcliff-") as folder:
-        path = _unpacked(source, Path(folder)) if source.compression else source.path
-        _check_size(source, path)
+        path = _sqlite_file(source, Path(folder))
         try:
             export = Export(path, source.relative)
         except sqlite3.Error as exc:
@@ -199,6 +193,39 @@ def open_export(source: Source) -> Iterator[Export]:
             yield export
         finally:
             export.close()
+
+
+def _sqlite_file(source: Source, folder: Path) -> Path:
+    """Return the SQLite file to read: the source itself, or one made in ``folder``."""
+    if source.head.startswith(SQLITE_MAGIC):
+        path = _unpacked(source, folder) if source.compression else source.path
+        _check_size(source, path)
+        return path
+    form = form_of(source)
+    if form is None:
+        raise InputError(f"{source.relative} is not an SQLite file", hint=EXPORT_HINT)
+    if form == "report":
+        return export_report(source, folder)
+    if form in ("parquetdir", "arrowdir", "arrows"):
+        target = folder / "tables.sqlite"
+        if form == "arrows":
+            arrows_to_sqlite(source, _unpacked(source, folder) if source.compression else source.path, target)
+        else:
+            folder_to_sqlite(source, target)
+        return target
+    raise _refused(source, form)
+
+
+def _refused(source: Source, form: Form) -> InputError:
+    if form == "unfinished":
+        report = source.relative.removesuffix(".qdstrm") + ".nsys-rep"
+        return InputError(
+            f"{source.relative} is {TITLES[form]}: the profiled process was killed before nsys was done",
+            hint=f"finish it with the QdstrmImporter of the same nsys, then: {export_command(report)}",
+        )
+    return InputError(
+        f"{source.relative} is {TITLES[form]} {REFUSALS[form]}; it is not read", hint=EXPORT_HINT
+    )
 
 
 def _unpacked(source: Source, folder: Path) -> Path:

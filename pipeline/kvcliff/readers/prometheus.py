@@ -9,6 +9,7 @@ from typing import Final
 
 from kvcliff.readers.base import HEAD_BYTES, NO_MATCH, LoadReport, ReadContext, Reader, Sink, Sniff, Source
 from kvcliff.readers.metric_families import canonical_name, dcgm_counter, known_kind
+from kvcliff.readers.metric_points import load_points
 from kvcliff.readers.metric_series import CACHE_CONFIG_NAMES, cache_config_settings
 from kvcliff.readers.metric_writer import FLUSH_SAMPLES, TABLES, MetricWriter, SeriesClock
 from kvcliff.readers.prometheus_text import parse_marker, parse_sample
@@ -42,6 +43,16 @@ def _sniff(source: Source) -> Sniff:
     if is_known:
         return Sniff(95, "Prometheus text with metrics of a known engine or of DCGM")
     return Sniff(50, "Prometheus text whose first lines hold no metric that is used")
+
+
+def _is_dump(head: bytes) -> bool:
+    """Return whether the text is a dump of ``promtool``: series by series, each line with name and stamp.
+
+    The stamps of one series rise there, those of the file do not, so it is read like a query's answer.
+    """
+    first = head.lstrip().split(b"\n", 1)[0]
+    sample = parse_sample(first.strip()) if first.startswith(b"{") else None
+    return sample is not None and sample.stamp is not None
 
 
 def _is_wanted(exposed: str) -> bool:
@@ -230,6 +241,8 @@ class _Loader:
 
 def _load(source: Source, sink: Sink, context: ReadContext) -> LoadReport:
     """Stream the text into the metric tables."""
+    if _is_dump(source.head):
+        return load_points(source, sink)
     writer = MetricWriter(sink)
     loader = _Loader(writer, context.time_zone_offset_s)
     rest = b""

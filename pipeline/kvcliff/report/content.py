@@ -1,10 +1,13 @@
 """Building the content of a report from the marts of an exposed run."""
 
+import re
+from dataclasses import dataclass
+
 import duckdb
 
 from kvcliff.errors import StoreError
 from kvcliff.findings.levels import Level, read_levels
-from kvcliff.findings.marts import has_rows, read_rows
+from kvcliff.findings.marts import has_rows, query_rows, read_rows, threshold
 from kvcliff.findings.run_time import RunTime, read_run_time
 from kvcliff.report.closing_sections import action_section, answer_section, gap_section
 from kvcliff.report.document import FigureText, FindingLine, ReportContent, RunLine, Verdict
@@ -15,6 +18,37 @@ from kvcliff.report.verdict import choose_verdict
 from kvcliff.units import NS_PER_S, format_count, format_duration_ns
 
 __all__ = ["FindingLine", "ReportContent", "Verdict", "build_content"]
+
+
+#: A label that says so, in its name or its value; ``synthetic = "false"`` does not.
+_SYNTHETIC = re.compile(r"(?i)\bsynthetic\b(?!\s*=\s*[\"']?(false|no|0)\b)")
+
+
+@dataclass(frozen=True)
+class _Found:
+    value: int
+
+
+@dataclass(frozen=True)
+class _Failures:
+    request_count: int
+    failed_count: int
+
+
+_HAS_ITL_SQL = """
+select 1
+from token_latency
+where
+    (itl_p50_ms > 0 or itl_p99_ms > 0)
+    and level is not distinct from ? and replica_id is not distinct from ?
+limit 1
+"""
+_FAILURE_SQL = """
+select count(*), count(*) filter (where is_error)
+from requests
+where not coalesce(is_warmup, false)
+having count(*) > 0
+"""
 
 
 def build_content(con: duckdb.DuckDBPyConnection, run_id: str) -> ReportContent:
@@ -47,7 +81,7 @@ def build_content(con: duckdb.DuckDBPyConnection, run_id: str) -> ReportContent:
         run_time=run_time,
         headline=_headline(run, run_time, read_levels(con)),
         verdict=verdict,
-        notices=_notices(run),
+        notices=(*_notices(run), *_failure_notice(con)),
         figure=_figure_text(con, choose_focus(con)),
         findings=findings,
         sections=tuple(section for section in ordered if section is not None),
@@ -70,7 +104,7 @@ def _headline(run: RunLine, run_time: RunTime, levels: tuple[Level, ...]) -> str
         parts.append(f"{begun}{_duration(run.ended_at_ns - run.started_at_ns)}")
     if len(levels) > 1:
         load_ns = sum(level.ended_at_ns - level.started_at_ns for level in levels)
-        parts.append(f"{format_count(len(levels))} levels of {_duration(load_ns)} in all")
+        parts.append(f"{format_count(len(levels))} levels, {_duration(load_ns)} of load")
     parts.append("1 file" if run.file_count == 1 else f"{format_count(run.file_count)} files")
     if run.labels:
         parts.append(run.labels)
@@ -79,7 +113,7 @@ def _headline(run: RunLine, run_time: RunTime, levels: tuple[Level, ...]) -> str
 
 def _notices(run: RunLine) -> tuple[str, ...]:
     notices = []
-    if run.labels is not None and "synthetic" in run.labels.lower():
+    if _SYNTHETIC.search(run.labels or ""):
         notices.append("Synthetic run: its files were made by a generator, not recorded from an engine.")
     if run.status == "partial":
         notices.append(
@@ -90,13 +124,24 @@ def _notices(run: RunLine) -> tuple[str, ...]:
     return tuple(notices)
 
 
+def _failure_notice(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
+    """Return that many requests failed: then latencies of the others are no good news."""
+    rows = query_rows(con, ("requests",), _Failures, _FAILURE_SQL)
+    if not rows or rows[0].failed_count <= threshold(con, "slo_missed_ratio") * rows[0].request_count:
+        return ()
+    failed, all_count = format_count(rows[0].failed_count), format_count(rows[0].request_count)
+    return (f"{failed} of {all_count} requests failed at the client; TTFT and TPOT are those of the others.",)
+
+
 def _figure_text(con: duckdb.DuckDBPyConnection, focus: Focus | None) -> FigureText | None:
     if focus is None:
         return None
-    sentences = ["KV occupancy, ITL (inter-token latency) and queue on one time axis."]
+    has_itl = query_rows(con, ("token_latency",), _Found, _HAS_ITL_SQL, (focus.level, focus.replica_id))
+    pace = "ITL (inter-token latency)" if has_itl else "throughput (no token latency was recorded)"
+    sentences = [f"KV occupancy, {pace} and queue on one time axis."]
     if focus.other_count:
         names = [f"level {focus.level}"] if focus.level is not None else []
-        if focus.replica_id is not None:
+        if focus.replica_id is not None and not (names and focus.replica_id == "0"):
             names.append(f"replica {focus.replica_id}")
         more = "1 more is" if focus.other_count == 1 else f"{focus.other_count} more are"
         sentences.append(f"Shown is {', '.join(names)}, because {focus.reason} ({more} in the marts).")

@@ -4,13 +4,15 @@ import io
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
@@ -51,8 +53,11 @@ _STYLE: dict[RcKeyType, Any] = {
     "path.simplify": False,
 }
 _SWAP_LINES = {"confirmed": "solid", "probable": (0, (6, 2)), "pressure": (0, (1, 2))}
-#: Swap points closer than this share of the time axis are drawn as one mark, numbered from first to last.
+#: Swap points closer than this share of the time axis are drawn as one mark, numbered from first to last;
+#: when there are many, the numbers are longer and need more room.
 _GROUP_SHARE = 0.022
+_CROWDED_SHARE = 0.05
+_CROWD = 20
 _PNG_DPI = 150
 #: Ratio of the log axis from which only powers of ten are labelled.
 _WIDE_RATIO = 1000
@@ -73,22 +78,50 @@ def _own_style() -> Iterator[None]:
             yield
 
 
-def figure_svg(series: FigureSeries, run_time: RunTime, title: str) -> bytes:
-    """Return the figure as SVG; the same input gives the same bytes."""
-    buffer = io.BytesIO()
+@dataclass(frozen=True)
+class DrawnFigure:
+    """The same figure as SVG (the same input gives the same bytes) and as PNG."""
+
+    svg: bytes
+    png: bytes
+
+
+def draw_figure(series: FigureSeries, run_time: RunTime, title: str) -> DrawnFigure:
+    """Return the figure in both formats; it is drawn and laid out once for both."""
     with _own_style():
         figure = _draw(series, run_time, title)
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    lines = buffer.getvalue().splitlines()
-    return b"\n".join(line.rstrip() for line in lines) + b"\n"
+        svg = _svg(figure)
+        # The panels keep the places they got; measuring every label again would move them by a pixel.
+        figure.set_layout_engine("none")
+        return DrawnFigure(svg, _png(figure))
+
+
+def figure_svg(series: FigureSeries, run_time: RunTime, title: str) -> bytes:
+    """Return the figure as SVG; the same input gives the same bytes."""
+    with _own_style():
+        return _svg(_draw(series, run_time, title))
 
 
 def figure_png(series: FigureSeries, run_time: RunTime, title: str) -> bytes:
     """Return the figure as PNG."""
-    buffer = io.BytesIO()
     with _own_style():
-        figure = _draw(series, run_time, title)
-        figure.savefig(buffer, format="png", dpi=_PNG_DPI, metadata={"Software": None})
+        return _png(_draw(series, run_time, title))
+
+
+def _svg(figure: Figure) -> bytes:
+    # Straight to the canvas: savefig would draw everything twice, once to no end but the layout.
+    buffer = io.BytesIO()
+    canvas = FigureCanvasSVG(figure)
+    canvas.print_svg(buffer, metadata={"Date": None, "Creator": None})  # type: ignore[no-untyped-call]
+    lines = buffer.getvalue().splitlines()
+    return b"\n".join(line.rstrip() for line in lines) + b"\n"
+
+
+def _png(figure: Figure) -> bytes:
+    buffer = io.BytesIO()
+    figure.set_dpi(_PNG_DPI)
+    canvas = FigureCanvasAgg(figure)
+    canvas.print_png(buffer, metadata={"Software": None})  # type: ignore[no-untyped-call]
     return buffer.getvalue()
 
 
@@ -230,7 +263,7 @@ def _draw_throughput(panel: Axes, series: FigureSeries, run_time: RunTime) -> No
         *_points(series.tokens_per_s, run_time),
         color=_GREEN,
         linewidth=1.2,
-        label="tokens/s (no ITL recorded)",
+        label="tokens/s\n(no ITL recorded)",
     )
     panel.set_ylim(bottom=0)
     panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_number(value)))
@@ -271,7 +304,7 @@ def _draw_marks(panel: Axes, series: FigureSeries, run_time: RunTime, *, is_top:
     jumps = thinned_times(
         tuple(jump.at_ns for jump in series.jump_marks), round((high - low) * _GROUP_SHARE / 2 * NS_PER_S)
     )
-    for at_ns in jumps:
+    for at_ns in jumps if len(jumps) <= _CROWD else ():
         panel.axvline(run_time.seconds(at_ns), color=_GREY, linewidth=0.8, linestyle=(0, (1, 3)))
     if is_top:
         _draw_mark_heads(panel, groups, [run_time.seconds(at_ns) for at_ns in jumps], run_time)
@@ -279,7 +312,8 @@ def _draw_marks(panel: Axes, series: FigureSeries, run_time: RunTime, *, is_top:
 
 def _groups(panel: Axes, series: FigureSeries) -> tuple[MarkGroup, ...]:
     low, high = panel.get_xlim()
-    return grouped_marks(series.swap_marks, round((high - low) * _GROUP_SHARE * NS_PER_S))
+    share = _CROWDED_SHARE if len(series.swap_marks) > _CROWD else _GROUP_SHARE
+    return grouped_marks(series.swap_marks, round((high - low) * share * NS_PER_S))
 
 
 def _draw_mark_heads(

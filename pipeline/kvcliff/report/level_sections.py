@@ -4,7 +4,7 @@ import duckdb
 
 from kvcliff.findings.levels import read_levels
 from kvcliff.report.document import Column, Section
-from kvcliff.report.tables import read_table
+from kvcliff.report.tables import START_SQL, read_table
 
 _LEVEL_COLUMNS = (
     Column("level", "Level", "name"),
@@ -21,9 +21,9 @@ _LEVEL_COLUMNS = (
     Column("blocked_s", "Blocked", "seconds"),
 )
 #: Throughput is the mean over time in which requests ran; latency the median over buckets.
-_LEVEL_SQL = """
+_LEVEL_SQL = f"""
 with kv as (
-    select level, max(running_count) as running_max, max(used_ratio) as kv_max_ratio, min(ts_ns) as start_ns
+    select level, max(running_count) as running_max, max(used_ratio) as kv_max_ratio
     from kv_occupancy
     where tier = 'hbm'
     group by level
@@ -49,15 +49,15 @@ points as (
 
 select
     kv.level, kv.running_max, kv.kv_max_ratio, latency.tokens_per_s, latency.itl_p50_ms, latency.itl_p99_ms,
-    coalesce(points.swap_point_count, 0), points.class_name, points.at_ns - kv.start_ns, points.error_ns,
-    points.action_count, points.blocked_s
+    coalesce(points.swap_point_count, 0), points.class_name, points.at_ns - {START_SQL.format(table="kv")},
+    points.error_ns, points.action_count, points.blocked_s
 from kv
 left join latency on kv.level = latency.level
 left join points on kv.level = points.level
 where kv.level is not null
 order by list_position(?, kv.level)
 limit 60
-"""
+"""  # noqa: S608
 
 
 def level_section(con: duckdb.DuckDBPyConnection) -> Section | None:

@@ -160,10 +160,14 @@ def _plain_clocks(table: Table) -> Table:
 
 
 def _plain_note(note: Value) -> Value:
-    off = clock_was_off(note) if isinstance(note, str) else None
-    if off is None:
+    if not isinstance(note, str):
         return note
-    return f"the file's clock was {off}: events that it shares with other files show it; corrected here"
+    pieces = []
+    for piece in note.split("; "):
+        off = clock_was_off(piece)
+        words = f"the file's clock was {off}: events that it shares with other files show it; corrected here"
+        pieces.append(words if off is not None else piece)
+    return "; ".join(pieces)
 
 
 def _shell_word(name: str) -> str:

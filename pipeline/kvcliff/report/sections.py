@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import duckdb
 
 from kvcliff.findings.captures import CLIENT, MODEL_SHAPE
+from kvcliff.report.counter_sections import counter_section
 from kvcliff.report.document import Gap, Section
 from kvcliff.report.gpu_sections import gpu_time_section
 from kvcliff.report.ledger_sections import ledger_section
@@ -39,6 +40,7 @@ SECTIONS: tuple[Part, ...] = (
     Part(jump_section),
     Part(indicator_section),
     Part(gpu_time_section),
+    Part(counter_section),
     Part(
         ledger_section, Gap("Ledgers: no file states the model's shape or the KV cache's size.", MODEL_SHAPE)
     ),

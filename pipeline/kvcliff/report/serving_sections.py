@@ -5,7 +5,7 @@ import duckdb
 from kvcliff.findings.cache_hits import TIER_TITLES, TierHits, read_tier_hits
 from kvcliff.findings.other_jump import cause_words, metric_words
 from kvcliff.report.document import Column, Section, Table
-from kvcliff.report.tables import SHOWN_ROWS, START_SQL, read_table
+from kvcliff.report.tables import SHOWN_ROWS, SINCE_START, START_SQL, read_table, since_level
 
 _REQUEST_COLUMNS = (
     Column("level", "Level", "name"),
@@ -66,7 +66,7 @@ order by
 _JUMP_COLUMNS = (
     Column("level", "Level", "name"),
     Column("at_ns", "At", "instant"),
-    Column("since_start_ns", "Into the run", "offset_ns"),
+    Column("since_start_ns", SINCE_START, "offset_ns"),
     Column("error_ns", "Error", "error_ns"),
     Column("metric", "Measure", "word"),
     Column("before_ms", "Before", "ms"),
@@ -117,13 +117,13 @@ def jump_section(con: duckdb.DuckDBPyConnection) -> Section | None:
         _JUMP_COLUMNS,
         _JUMP_SQL,
         (SHOWN_ROWS,),
-        also_needs=("kv_occupancy",),
+        also_needs=("kv_occupancy", "token_latency"),
         more_words="jumps",
         total_sql="select count(*) from latency_jumps",
     )
     if table is None:
         return None
-    return Section("latency_jumps", "Latency jumps", (_in_words(table),))
+    return Section("latency_jumps", "Latency jumps", (since_level(con, _in_words(table)),))
 
 
 def _in_words(table: Table) -> Table:

@@ -4,7 +4,7 @@ import duckdb
 
 from kvcliff.findings.marts import threshold
 from kvcliff.report.document import Block, Column, Paragraph, Section, Table
-from kvcliff.report.tables import SHOWN_ROWS, START_SQL, read_table
+from kvcliff.report.tables import SHOWN_ROWS, SINCE_START, START_SQL, read_table, since_level
 from kvcliff.units import format_number
 
 _PRESSURE_WORDS = (
@@ -16,11 +16,9 @@ _POINT_COLUMNS = (
     Column("level", "Level", "name"),
     Column("replica_id", "Replica", "name"),
     Column("at_ns", "First engine action", "instant"),
-    Column("since_start_ns", "Into the run", "offset_ns"),
+    Column("since_start_ns", SINCE_START, "offset_ns"),
     Column("error_ns", "Error", "error_ns"),
     Column("class", "Class", "word"),
-    Column("mechanism", "Mechanism", "word"),
-    Column("e_proof", "Proof", "word"),
     Column("kv_used_ratio", "KV", "pct"),
     Column("action_count", "Actions", "count"),
     Column("victim_count", "Victims", "count"),
@@ -45,14 +43,16 @@ select
     case
         when replica_id <> '0' or (select count(distinct replica_id) from swap_points) > 1 then replica_id
     end,
-    at_ns, at_ns - {START_SQL.format(table="swap_points")}, error_ns, "class", nullif(mechanism, 'none'),
-    e_proof, kv_used_ratio, action_count, victim_count, longest_gap_ms, blocked_s,
+    at_ns, at_ns - {START_SQL.format(table="swap_points")}, error_ns, "class",
+    kv_used_ratio, action_count, victim_count, longest_gap_ms, blocked_s,
     replace(l_status, '_', ' ')
 """  # noqa: S608
     + _FROM_WORST
 )
 _TIME_COLUMNS = (
     Column("swap_point_id", "No.", "count"),
+    Column("mechanism", "Mechanism", "word"),
+    Column("e_proof", "Proof", "word"),
     Column("pressure_offset_ns", "Pressure began", "offset_ns"),
     Column("resume_offset_ns", "First resume", "offset_ns"),
     Column("counter_offset_ns", "Counter moved", "offset_ns"),
@@ -62,7 +62,8 @@ _TIME_COLUMNS = (
 _TIME_SQL = (
     """
 select
-    swap_point_id, pressure_at_ns - at_ns, resume_at_ns - at_ns, counter_at_ns - at_ns,
+    swap_point_id, nullif(mechanism, 'none'), e_proof, pressure_at_ns - at_ns, resume_at_ns - at_ns,
+    counter_at_ns - at_ns,
     recovered_at_ns - at_ns, end_ns - at_ns
 """
     + _FROM_WORST
@@ -96,7 +97,7 @@ _VICTIM_COLUMNS = (
     Column("gap_ms", "Longest stall", "ms"),
     Column("gap_total_ms", "All stalls", "ms"),
     Column("start_ns", "First stall at", "instant"),
-    Column("since_start_ns", "Into the run", "offset_ns"),
+    Column("since_start_ns", SINCE_START, "offset_ns"),
 )
 _VICTIM_SQL = f"""
 select
@@ -116,19 +117,19 @@ def swap_point_section(con: duckdb.DuckDBPyConnection) -> Section | None:
         _POINT_COLUMNS,
         _POINT_SQL,
         (SHOWN_ROWS,),
-        also_needs=("kv_occupancy",),
+        also_needs=("kv_occupancy", "token_latency"),
         more_words="swap points",
         total_sql="select count(*) from swap_points",
     )
     times = read_table(con, "swap_points", _TIME_COLUMNS, _TIME_SQL, (SHOWN_ROWS,))
     if points is None:
         return None
-    blocks: list[Block] = [points]
+    blocks: list[Block] = [since_level(con, points)]
     if _has_pressure(points):
         blocks.append(Paragraph(_PRESSURE_WORDS))
     if times is not None and len(times.columns) > 1:
         blocks.extend(
-            [Paragraph("The other times of each row, counted from its first engine action:"), times]
+            [Paragraph("How the engine acted, and the other times, counted from its first action:"), times]
         )
     return Section("swap_points", "Swap points", tuple(blocks))
 
@@ -159,8 +160,8 @@ def victim_section(con: duckdb.DuckDBPyConnection) -> Section | None:
         _VICTIM_COLUMNS,
         _VICTIM_SQL,
         (SHOWN_ROWS,),
-        also_needs=("kv_occupancy",),
+        also_needs=("kv_occupancy", "token_latency"),
         more_words="victims",
         total_sql="select count(*) from victims",
     )
-    return None if table is None else Section("victims", "Victims", (table,))
+    return None if table is None else Section("victims", "Victims", (since_level(con, table),))

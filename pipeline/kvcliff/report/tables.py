@@ -1,18 +1,30 @@
 """Tables of a report straight from a SELECT over marts."""
 
+from dataclasses import replace
 from typing import Any
 
 import duckdb
 
+from kvcliff.findings.levels import read_levels
 from kvcliff.findings.marts import mart_columns
 from kvcliff.report.document import Column, Table
 
 #: Rows that a report shows of a long table.
 SHOWN_ROWS = 10
+#: Heading of times since ``START_SQL``.
+SINCE_START = "Into the run"
 #: Begin of the level that a row with ``level`` belongs to; of the run, when it is no sweep.
 START_SQL = """
 coalesce(
-    (select min(kv.ts_ns) from kv_occupancy as kv where kv.level = {table}.level),
+    (
+        select min(samples.ts_ns)
+        from (
+            select level, ts_ns from kv_occupancy
+            union all
+            select level, ts_ns from token_latency
+        ) as samples
+        where samples.level = {table}.level
+    ),
     (select started_at_ns from runs)
 )
 """
@@ -49,3 +61,14 @@ def read_table(
     total = con.execute(total_sql).fetchall() if total_sql is not None else []
     more = max(int(total[0][0]) - len(rows), 0) if total else 0
     return Table(mart, columns, rows, more, more_words).without_empty_columns()
+
+
+def since_level(con: duckdb.DuckDBPyConnection, table: Table) -> Table:
+    """Return the table; in a sweep its times since the start are headed as times into the level."""
+    if len(read_levels(con)) < 2:
+        return table
+    columns = tuple(
+        replace(column, title="Into the level") if column.title == SINCE_START else column
+        for column in table.columns
+    )
+    return replace(table, columns=columns)

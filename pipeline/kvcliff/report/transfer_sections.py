@@ -40,7 +40,7 @@ _SWAP_COLUMNS = (
     Column("gb_per_s", "GB/s", "number"),
     Column("copy_ns", "Time", "duration_ns"),
     Column("hidden_ratio", "Hidden under kernels", "pct"),
-    Column("visible_ns", "Everybody waited", "duration_ns"),
+    Column("visible_ns", "Not hidden", "duration_ns"),
 )
 #: A burst belongs to a swap point when it starts between its first action (error included) and its end.
 _SWAP_SQL = f"""

@@ -10,7 +10,7 @@ import duckdb
 from kvcliff.errors import OutputError
 from kvcliff.report.content import build_content
 from kvcliff.report.document import ReportContent
-from kvcliff.report.figure import figure_png, figure_svg
+from kvcliff.report.figure import draw_figure
 from kvcliff.report.focus import choose_focus
 from kvcliff.report.json_output import SCHEMA, report_json
 from kvcliff.report.markdown import report_markdown
@@ -87,11 +87,8 @@ def _figures(con: duckdb.DuckDBPyConnection, content: ReportContent) -> dict[str
     focus = choose_focus(con)
     if focus is None:
         return {}
-    series = read_series(con, focus)
-    return {
-        SVG_NAME: figure_svg(series, content.run_time, content.run.name),
-        PNG_NAME: figure_png(series, content.run_time, content.run.name),
-    }
+    drawn = draw_figure(read_series(con, focus), content.run_time, content.run.name)
+    return {SVG_NAME: drawn.svg, PNG_NAME: drawn.png}
 
 
 def _check_folder(out_dir: Path, run_name: str, *, force: bool) -> None:

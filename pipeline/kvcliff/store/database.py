@@ -231,13 +231,15 @@ def _rollback(con: duckdb.DuckDBPyConnection) -> None:
 def _store_table(
     con: duckdb.DuckDBPyConnection, run_id: str, name: str, columns: dict[str, str], stored: dict[str, str]
 ) -> None:
-    table, staged = stored_table(con, name), f"temp.{quote(name)}"
+    table = stored_table(con, name)
+    rows = f"select cast(? as varchar) as run_id, * from temp.{quote(name)}"  # noqa: S608
     if not stored:
-        con.execute(f"create table {table} as select cast('' as varchar) as run_id, * from {staged} limit 0")  # noqa: S608
+        con.execute(f"create table {table} as {rows}", [run_id])
+        return
     for column, kind in columns.items():
-        if stored and column not in stored:
+        if column not in stored:
             con.execute(f"alter table {table} add column {quote(column)} {kind}")
-    con.execute(f"insert into {table} by name select ? as run_id, * from {staged}", [run_id])  # noqa: S608
+    con.execute(f"insert into {table} by name {rows}", [run_id])
 
 
 def expose_run(con: duckdb.DuckDBPyConnection, run_id: str, tables: Iterable[str]) -> None:

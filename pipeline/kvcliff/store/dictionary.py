@@ -23,7 +23,7 @@ _SOURCES = (
     Column("source_id", "INTEGER", "file, numbered in the run"),
     Column("path", "VARCHAR", "path inside the run"),
     Column("reader", "VARCHAR", "reader that took it; null when no reader knows it"),
-    Column("role", "VARCHAR", "log, metrics, client, trace, counters, device or model"),
+    Column("role", "VARCHAR", "log, metrics, client, trace, counters, device, model or arrivals"),
     Column("level", "VARCHAR", "level of a sweep; null when the run is none"),
     Column("level_number", "DOUBLE", "number in the level's label"),
     Column("replica", "VARCHAR", "replica; null when the run has one"),

@@ -8,6 +8,7 @@ import duckdb
 import polars as pl
 
 from kvcliff import __version__
+from kvcliff.arrow import ArrowStream
 from kvcliff.clocks import align_clocks
 from kvcliff.errors import InputError, KvcliffError
 from kvcliff.readers.base import LoadReport
@@ -52,21 +53,6 @@ create or replace temp table findings (
     summary varchar, action varchar, capture varchar, evidence varchar, reason varchar
 )
 """
-
-
-class ArrowStream:
-    """Shows a frame to DuckDB as nothing but an Arrow stream.
-
-    A frame that is handed over as itself is converted with pyarrow, whose import alone takes longer than
-    reading most files.
-    """
-
-    def __init__(self, frame: pl.DataFrame) -> None:
-        self._frame = frame
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Return the stream's capsule (Arrow PyCapsule interface)."""
-        return self._frame.__arrow_c_stream__(requested_schema)
 
 
 class FrameSink:
@@ -185,15 +171,15 @@ def store_run(con: duckdb.DuckDBPyConnection, staged: StagedRun, *, keep: bool =
 
 def drop_staged(con: duckdb.DuckDBPyConnection) -> None:
     """Drop the temporary tables and views of a staged run."""
-    for model in reversed(load_models()):
-        for kind in ("view", "table"):
-            try:
-                con.execute(f"drop {kind} if exists temp.{quote(model.name)}")
-            except duckdb.CatalogException:
-                # The name exists as the other kind; the next round drops it.
-                continue
-    for name in RUN_TABLES:
-        con.execute(f"drop table if exists temp.{quote(name)}")
+    names = {model.name for model in load_models()} | set(RUN_TABLES)
+    for kind in ("view", "table"):
+        # A model is a view or a table depending on how many others read it, so what exists is asked.
+        rows = con.execute(
+            f"select {kind}_name from duckdb_{kind}s() where temporary and not internal order by 1"  # noqa: S608
+        ).fetchall()
+        for (name,) in rows:
+            if name in names:
+                con.execute(f"drop {kind} temp.{quote(name)}")
 
 
 def _load(con: duckdb.DuckDBPyConnection, planned: PlannedSource) -> LoadedSource:
@@ -203,7 +189,8 @@ def _load(con: duckdb.DuckDBPyConnection, planned: PlannedSource) -> LoadedSourc
             return LoadedSource(planned, "read", None, nothing)
         if planned.problem:
             return LoadedSource(planned, "refused", planned.problem, nothing)
-        return LoadedSource(planned, "ignored", "no reader knows this format", nothing)
+        reason = "no reader knows this format" if planned.size_bytes else "the file is empty"
+        return LoadedSource(planned, "ignored", reason, nothing)
     try:
         with stage(f"read {planned.source.relative}"):
             report = planned.reader.load(planned.source, FrameSink(con, planned.source_id), planned.context)
@@ -238,6 +225,11 @@ def _check_usable(plan: RunPlan, loaded: tuple[LoadedSource, ...], *, strict: bo
         raise InputError(
             f"nothing in {plan.root} could be read; {first.planned.source.relative}: {first.reason}",
             hint=f"see every file: kvcliff inspect {plan.root}",
+        )
+    if len(loaded) == 1:
+        raise InputError(
+            f"nothing in {plan.root} could be read; {loaded[0].planned.source.relative}: {loaded[0].reason}",
+            hint="see the list: kvcliff formats",
         )
     raise InputError(
         f"no file in {plan.root} is in a format that kvcliff reads ({len(loaded)} looked at)",

@@ -15,6 +15,13 @@ from kvcliff.readers.run_config import RunConfig, load_run_config
 
 CONFIG_NAME = "run.toml"
 _NUMBER = re.compile(r"(\d+)(?!.*\d)")
+#: Byte-order marks, the longer ones first: the mark of UTF-32 begins with that of UTF-16.
+_FOREIGN_ENCODINGS = (
+    (b"\xff\xfe\x00\x00", "UTF-32"),
+    (b"\x00\x00\xfe\xff", "UTF-32"),
+    (b"\xff\xfe", "UTF-16"),
+    (b"\xfe\xff", "UTF-16"),
+)
 _SERVING_ROLES = {"log", "metrics", "trace"}
 _EXPORT_FOLDERS = ("_pqtdir", "_arwdir")
 
@@ -142,16 +149,25 @@ def _refuse_folder(error: OSError) -> None:
 
 def _plan_source(number: int, source: Source, config: RunConfig) -> PlannedSource:
     context = config.context_for(source.relative)
+    reader, sniff, sha256, size, problem = None, NO_MATCH, "", 0, None
     try:
         sha256, size = _hash(source)
-        reader, sniff = (None, NO_MATCH) if source.name == CONFIG_NAME else pick_reader(source)
-        problem = None
-    except (InputError, OSError) as exc:
-        reader, sniff, sha256, size = None, NO_MATCH, "", 0
-        problem = (
-            str(exc) if isinstance(exc, InputError) else f"cannot read {source.relative}: {exc.strerror}"
-        )
+        if source.name != CONFIG_NAME:
+            reader, sniff = pick_reader(source)
+            problem = None if reader is not None else _wrong_encoding(source)
+    except InputError as exc:
+        problem = exc.message
+    except OSError as exc:
+        problem = f"cannot read {source.relative}: {exc.strerror}"
     return PlannedSource(number, source, reader, sniff, context, sha256, size, problem=problem)
+
+
+def _wrong_encoding(source: Source) -> str | None:
+    """Return what to do with a text in UTF-16 or UTF-32, which no tool of the field writes on purpose."""
+    for mark, name in _FOREIGN_ENCODINGS:
+        if source.head.startswith(mark):
+            return f"text in {name}; convert it: iconv -f {name} -t UTF-8"
+    return None
 
 
 def _hash(source: Source) -> tuple[str, int]:
@@ -170,7 +186,8 @@ def _hash(source: Source) -> tuple[str, int]:
 def _with_levels(planned: list[PlannedSource], config: RunConfig) -> tuple[PlannedSource, ...]:
     """Return the sources with level and replica set.
 
-    A parent folder whose sub-folders each hold serving data is a sweep: one level per sub-folder.
+    A parent folder whose sub-folders each hold serving data is a sweep: one level per sub-folder. Otherwise
+    a file may state its own level (a stage in its name).
     ``run.toml`` decides where it says something.
     """
     tops = {item.source_id: _top_folder(item) for item in planned}
@@ -182,7 +199,7 @@ def _with_levels(planned: list[PlannedSource], config: RunConfig) -> tuple[Plann
     result = []
     for item in planned:
         rule = config.rule_for(item.source.relative)
-        guessed = tops[item.source_id] if is_sweep and tops[item.source_id] in folders else None
+        guessed = tops[item.source_id] if is_sweep and tops[item.source_id] in folders else item.sniff.level
         level = rule.level if rule.level is not None else guessed
         number = rule.level_number if rule.level_number is not None else level_number(level)
         result.append(replace(item, level=level, level_number=number, replica=rule.replica))

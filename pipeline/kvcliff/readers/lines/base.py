@@ -4,7 +4,11 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, NamedTuple
+
+from kvcliff.readers.envelope import Envelope
+from kvcliff.units import NS_PER_S
 
 _BIGINT_MAX: Final = (1 << 63) - 1
 #: Unsigned decimal as the engines print it; words such as ``nan`` are matched so that they can be told apart.
@@ -35,6 +39,11 @@ class StatsRow(NamedTuple):
     host_kv_used_ratio: float | None = None
     prefix_hit_ratio: float | None = None
     external_hit_ratio: float | None = None
+    kv_used_tokens: int | None = None
+    side_kv_used_ratio: float | None = None
+    accept_length: float | None = None
+    is_cuda_graph: bool | None = None
+    is_action_logged: bool | None = None
 
 
 class PrefixHit(NamedTuple):
@@ -58,6 +67,9 @@ class IterationRow(NamedTuple):
     elapsed_ms: float | None
     kv_used_ratio: float | None
     is_dummy: bool
+    kv_semantics: str | None = None
+    previous_device_ms: float | None = None
+    is_warmup: bool | None = None
 
 
 class EventRow(NamedTuple):
@@ -75,6 +87,102 @@ class EventRow(NamedTuple):
     duration_ms: float | None = None
     load_bytes: int | None = None
     load_ms: float | None = None
+    event_count: int | None = None
+
+
+class RequestRow(NamedTuple):
+    """One row of ``raw_log_requests`` (columns and units there)."""
+
+    line_no: int
+    src_ns: int | None
+    engine: str
+    request_id: str | None = None
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    output_tokens: int | None = None
+    retraction_count: int | None = None
+    attempt_count: int | None = None
+    queue_ms: float | None = None
+    prefill_ms: float | None = None
+    decode_ms: float | None = None
+    run_ms: float | None = None
+    total_ms: float | None = None
+    token_ms: float | None = None
+
+
+class Owner(NamedTuple):
+    """The request that the following lines without a name belong to."""
+
+    engine: str
+    request_id: str
+
+
+class OwnedRequest(NamedTuple):
+    """A part of a request on a line that does not name it: it is the last owner's of the same engine."""
+
+    row: RequestRow
+
+
+class AccessRow(NamedTuple):
+    """One row of ``raw_log_access`` (columns and units there)."""
+
+    line_no: int
+    path_class: str
+    status: int
+    access_count: int
+    after_src_ns: int | None
+    before_src_ns: int | None
+
+
+class LookupRow(NamedTuple):
+    """One row of ``raw_cache_lookups`` (columns and units there)."""
+
+    line_no: int
+    src_ns: int | None
+    engine: str
+    tier: str
+    request_id: str | None
+    lookup_tokens: int | None
+    hit_tokens: int | None
+    engine_tokens: int | None = None
+    load_tokens: int | None = None
+    is_load_skipped: bool = False
+
+
+class TierTransferRow(NamedTuple):
+    """One row of ``raw_tier_transfers`` (columns and units there)."""
+
+    line_no: int
+    src_ns: int | None
+    engine: str
+    scope: str
+    tier: str
+    direction: str
+    request_id: str | None = None
+    tokens: int | None = None
+    asked_tokens: int | None = None
+    total_tokens: int | None = None
+    bytes: int | None = None
+    duration_ms: float | None = None
+    printed_bytes_per_s: float | None = None
+
+
+class TierSampleRow(NamedTuple):
+    """One row of ``raw_tier_samples`` (columns and units there)."""
+
+    line_no: int
+    src_ns: int | None
+    tier: str
+    used_bytes: int | None
+    capacity_bytes: int | None
+    used_ratio: float | None
+    key_count: int | None
+    evictions: float | None
+    eviction_tries: float | None
+    evicted_keys: float | None
+    evicted_bytes: int | None
+    failed_allocations: float | None
+    is_cumulative: bool
 
 
 class SettingRow(NamedTuple):
@@ -88,20 +196,58 @@ class SettingRow(NamedTuple):
 
 
 class RepeatedEvent(NamedTuple):
-    """An event that engines state several times (error, traceback, every process); kept once per minute.
+    """An event that engines state several times (error, traceback, every process); kept once.
 
     Attributes:
         row: the event.
         reason: what makes two of them the same.
         is_shutdown_noise: whether an orderly shutdown writes it too, so that right after one it says nothing.
+        window_ns: [ns] two of them further apart than this are two events.
     """
 
     row: EventRow
     reason: str
     is_shutdown_noise: bool = False
+    window_ns: int = 60 * NS_PER_S
 
 
-Row = StatsRow | PrefixHit | IterationRow | EventRow | RepeatedEvent | SettingRow
+class RankedStats(NamedTuple):
+    """A statistics line that several ranks of one engine may write; those of one rank are kept.
+
+    Attributes:
+        rank: number of the rank within the engine.
+        row: the sample.
+        lookup: what the line says about the prefix cache, or ``None``.
+    """
+
+    rank: int
+    row: StatsRow
+    lookup: LookupRow | None = None
+
+
+class Handled(NamedTuple):
+    """A line that is understood and says nothing that is kept."""
+
+    reason: str
+
+
+Row = (
+    StatsRow
+    | Handled
+    | RankedStats
+    | PrefixHit
+    | IterationRow
+    | EventRow
+    | RepeatedEvent
+    | RequestRow
+    | Owner
+    | OwnedRequest
+    | AccessRow
+    | LookupRow
+    | TierTransferRow
+    | TierSampleRow
+    | SettingRow
+)
 
 
 class Record(NamedTuple):
@@ -115,6 +261,7 @@ class Record(NamedTuple):
         replica: service or pod that wrote the line, or empty.
         engine_no: data-parallel number of the process that wrote it, ``0`` when none.
         scope: rank of the process, for facts that each rank states.
+        process: name of the process, or empty.
     """
 
     line_no: int
@@ -124,6 +271,7 @@ class Record(NamedTuple):
     replica: str = ""
     engine_no: str = "0"
     scope: str = ""
+    process: str = ""
 
     def engine(self, stated: str | None = None) -> str:
         """Return the engine's name: the number stated by line or process, below the replica's name."""
@@ -142,10 +290,13 @@ class Head:
     Attributes:
         first_bytes: the bytes that a head may begin with (the cheap test).
         pattern: group 1 is the level, group 2 (if any) the stamp ``MM-DD HH:MM:SS``; the message follows.
+        unwrap: for heads whose stamp has another form: the envelope with stamp, rank and level of the head.
+            The envelope given belongs to other lines as well and may not be changed.
     """
 
     first_bytes: bytes
     pattern: re.Pattern[bytes]
+    unwrap: Callable[[re.Match[bytes], Envelope], Envelope] | None = None
 
 
 @dataclass(frozen=True)
@@ -178,6 +329,9 @@ class Grammar:
         interest: literals that no other text of a log has, each with the reason under which a line that holds
             it and fits no rule is counted as skipped.
         content_starts: messages that carry what users sent; never searched for anything.
+        engine: value of the setting ``engine`` that a line of this producer stands for; empty when it is none
+            or when its own lines say so.
+        tried_on_real_files: whether recordings of the real producer were read with it.
     """
 
     name: str
@@ -185,6 +339,13 @@ class Grammar:
     rules: tuple[Rule, ...]
     interest: tuple[tuple[bytes, str], ...] = ()
     content_starts: tuple[bytes, ...] = ()
+    engine: str = ""
+    tried_on_real_files: bool = False
+
+
+def event_of(record: Record, kind: str, mode: str | None = None, request_id: str | None = None) -> EventRow:
+    """Return an event of the record's time and engine; further columns by ``_replace``."""
+    return EventRow(record.line_no, record.src_ns, record.engine(), kind, mode, request_id)
 
 
 def count_of(text: str | None) -> int | None:
@@ -205,6 +366,21 @@ def amount_of(text: str | None) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) and value >= 0 else None
+
+
+_DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,12})?)(ns|µs|μs|us|ms|s|m|h)")
+_UNIT_MS: Final = MappingProxyType(
+    {"ns": 1e-6, "µs": 1e-3, "μs": 1e-3, "us": 1e-3, "ms": 1.0, "s": 1e3, "m": 60e3, "h": 3600e3}
+)
+
+
+def duration_ms_of(text: str) -> float | None:
+    """Return a duration as Rust and Go print it (``4.06s``, ``94.2µs``, ``1m2.5s``) in ms, else ``None``."""
+    parts = _DURATION.findall(text[:64])
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        return None
+    # Rounded, since 4.06 s are not 4059.9999999999995 ms.
+    return round(sum(float(number) * _UNIT_MS[unit] for number, unit in parts), 9)
 
 
 def ratio_of_pct(text: str | None) -> float | None:

@@ -20,6 +20,7 @@ from kvcliff.readers.lines.base import (
 )
 from kvcliff.readers.lines.vllm_events import EVENT_RULES
 from kvcliff.readers.lines.vllm_startup import STARTUP_RULES
+from kvcliff.readers.lines.vllm_tiers import TIER_RULES
 
 #: Occupancy = blocks that running requests refer to; cached blocks nobody refers to count as free.
 KV_SEMANTICS: Final = "referenced_blocks"
@@ -176,6 +177,7 @@ _DIGITS: Final = tuple(b"%d" % digit for digit in range(10))
 
 VLLM: Final = Grammar(
     name="vllm",
+    tried_on_real_files=True,
     heads=(_HEAD,),
     rules=(
         Rule("iteration", "raw_log_iterations", parse_iteration, starts=(b"Engine ", b"Iteration(")),
@@ -183,6 +185,7 @@ VLLM: Final = Grammar(
         Rule("v0_prefix_hit", "raw_log_stats", parse_v0_hit, starts=(b"Prefix cache hit rate: GPU",)),
         Rule("crash_stats", "raw_log_stats", parse_crash_stats, starts=(b"Dumping scheduler stats",)),
         *EVENT_RULES,
+        *TIER_RULES,
         *STARTUP_RULES,
     ),
     interest=(

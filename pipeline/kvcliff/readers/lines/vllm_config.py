@@ -5,9 +5,10 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
-from kvcliff.readers.lines.base import amount_of, count_of, scaled_bytes
+from kvcliff.readers.lines.base import amount_of, count_of
+from kvcliff.readers.lines.facts import Fact, bytes_fact, model_name
 from kvcliff.units import GIB
 
 _OPEN: Final = MappingProxyType({"(": ")", "[": "]", "{": "}"})
@@ -20,15 +21,6 @@ _WORD = re.compile(r"[\w.+:-]{1,64}")
 _CONNECTOR = re.compile(r"['\"]?kv_connector['\"]?\s*[:=]\s*['\"](\w{1,64})['\"]")
 _SPECULATIVE = re.compile(r"['\"]?num_spec(?:ulative)?_tokens['\"]?\s*[:=]\s*(\d{1,6})\b")
 _GRAPH_MODE = re.compile(r"['\"]?cudagraph_mode['\"]?\s*[:=]\s*['\"]?(?:<?CUDAGraphMode\.)?([A-Za-z_]{1,32})")
-_SNAPSHOT = re.compile(r"models--([\w.-]{1,96})--([\w.-]{1,96})/snapshots/")
-
-
-class Fact(NamedTuple):
-    """One setting under its canonical name."""
-
-    name: str
-    value: str
-    unit: str | None
 
 
 def split_arguments(text: str) -> Iterator[tuple[str, str]]:
@@ -98,17 +90,6 @@ def _unquoted(value: str) -> str:
     return value[1:-1] if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"" else value
 
 
-def model_name(text: str) -> str | None:
-    """Return a model's name: ``org/name`` as it is, of a path only the last part."""
-    text = text.strip().rstrip("/\\")
-    snapshot = _SNAPSHOT.search(text + "/")
-    if snapshot is not None:
-        return f"{snapshot[1]}/{snapshot[2]}"
-    is_path = text[:1] in {"/", ".", "~", "\\"} or "\\" in text or ":" in text or text.count("/") > 1
-    name = re.split(r"[/\\]", text)[-1] if is_path else text
-    return name if re.fullmatch(r"[\w.+-]{1,96}(?:/[\w.+-]{1,96})?", name) else None
-
-
 def _number(name: str, value: str, unit: str | None = None) -> Fact | None:
     number = count_of(value)
     return Fact(name, str(number), unit) if number is not None else None
@@ -135,12 +116,6 @@ def _quantization(name: str, value: str) -> Fact | None:
 def _model(name: str, value: str) -> Fact | None:
     model = model_name(value)
     return Fact(name, model, None) if model else None
-
-
-def bytes_fact(name: str, text: str | None, unit_bytes: int) -> Fact | None:
-    """Return an amount of memory as a fact in bytes."""
-    size = scaled_bytes(text, unit_bytes)
-    return Fact(name, str(size), "bytes") if size is not None else None
 
 
 def _found(name: str, pattern: re.Pattern[str], value: str) -> Fact | None:

@@ -30,7 +30,9 @@ _MAX_TOKENS = re.compile(r"\bmax_tokens=(\d{1,18})\b")
 _ADDED = re.compile(rf"Added request {_ID}\.?\s*$")
 _FINISHED = re.compile(rf"Finished request {_ID}\.?\s*$")
 _ABORTED = re.compile(rf"Aborted request(?:\(s\))? {_ID}\.?\s*$")
-_REQUEST = re.compile(rf"Request {_ID}(?P<colon>:)? (?P<what>aborted|failed|cannot store)\b")
+_REQUEST = re.compile(
+    rf"Request {_ID}(?P<colon>:)? (?P<what>aborted|failed|cannot store)\b(?: (?P<blocks>\d+) blocks)?"
+)
 _JIT = re.compile(r"\w[\w ]{0,63} during inference: ")
 _COMPILED = re.compile(r"Compiling a graph for .{0,200}? takes? (?P<s>[\d.]+) s")
 _STALL = re.compile(r"No available shared memory broadcast block found in (?P<s>\d+) seconds?")
@@ -118,7 +120,8 @@ def parse_request(record: Record) -> tuple[Row, ...]:
     if match is None or (match["colon"] is not None) != (match["what"] == "cannot store"):
         return ()
     kind = "offload_store_failed" if match["what"] == "cannot store" else "request_aborted"
-    return (_event(record, kind, request_id=match["id"]),)
+    event = _event(record, kind, request_id=match["id"])
+    return (event._replace(event_count=count_of(match["blocks"])),)
 
 
 def parse_jit(record: Record) -> tuple[Row, ...]:

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from kvcliff.readers.lines.base import NUMBER, Record, Row, Rule, SettingRow, amount_of, count_of
-from kvcliff.readers.lines.vllm_config import Fact, arguments_of, bytes_fact, fact_of, split_arguments
+from kvcliff.readers.lines.facts import Fact, bytes_fact
+from kvcliff.readers.lines.vllm_config import arguments_of, fact_of, split_arguments
 from kvcliff.units import GIB
 
 _SETTINGS: Final = "raw_settings"
