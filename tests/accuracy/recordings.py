@@ -25,6 +25,7 @@ class Recording:
         preemption_count: true number.
         relative_to: file on whose own clock the times are, ``None`` for unix time.
         clock_bounds_ns: bounds of offset(``relative_to``) - offset(server.log).
+        resolution_ns: how much earlier than stated a preemption can have been (truth sampled once a second).
     """
 
     name: str
@@ -33,6 +34,7 @@ class Recording:
     preemption_count: int
     relative_to: str | None = None
     clock_bounds_ns: tuple[int, int] | None = None
+    resolution_ns: int = 0
 
     @property
     def is_quiet(self) -> bool:
@@ -74,9 +76,16 @@ def memory_gap() -> tuple[Recording, ...]:
                     _ns(bound["csv_zero_on_log_clock_lo_s"]),
                     _ns(bound["csv_zero_on_log_clock_hi_s"]),
                 ),
+                resolution_ns=1_000_000_000,
             )
         )
     return tuple(found)
+
+
+def recording(name: str) -> Recording:
+    """Return one recording by its name."""
+    known = vllm_cpu() if name.startswith("vllm_cpu/") else memory_gap()
+    return next(item for item in known if item.name == name)
 
 
 def all_files(folder: Path, scratch: Path) -> Path:
@@ -113,7 +122,7 @@ def without_counter(folder: Path, scratch: Path) -> Path:
     """Return a copy without preemption counter and preemption lines: only gauges can show a swap point."""
     target = _copied(folder, scratch, lambda _: True)
     series = target / "engine_metrics.csv"
-    rows = list(csv.reader(series.open(newline="")))
+    rows = list(csv.reader(series.read_text().splitlines()))
     kept = [index for index, name in enumerate(rows[0]) if "preempt" not in name]
     with series.open("w", newline="") as out:
         csv.writer(out).writerows([[row[index] for index in kept] for row in rows])

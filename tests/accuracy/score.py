@@ -57,7 +57,10 @@ class Reading:
     def is_inside_error(self) -> bool:
         """Return whether the first true preemption lies in the error bar of the first swap point."""
         delta = self.delta_ns
-        return delta is not None and abs(delta) <= self.points[0].error_ns + SLACK_NS
+        if delta is None:
+            return False
+        reach = self.points[0].error_ns + SLACK_NS
+        return -reach - self.recording.resolution_ns <= delta <= reach
 
     @property
     def false_points(self) -> tuple[Point, ...]:
@@ -108,6 +111,11 @@ class Score:
     def false_alarms(self) -> tuple[Reading, ...]:
         """Return the runs with a swap point that nothing explains."""
         return tuple(reading for reading in self.readings if reading.false_points)
+
+    @property
+    def most_points(self) -> int:
+        """Return the largest number of swap points in a run."""
+        return max(len(reading.points) for reading in self.readings)
 
     @property
     def median_error_s(self) -> float | None:
