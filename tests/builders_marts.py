@@ -58,6 +58,11 @@ COLUMNS: dict[str, str] = {
     "victims": "swap_point_id integer, level varchar, replica_id varchar, source_id integer, request_no "
     "bigint, request_id varchar, prompt_tokens bigint, output_tokens bigint, gap_count "
     "bigint, gap_ms double, gap_total_ms double, start_ns bigint, end_ns bigint",
+    "concurrency_knee": "level varchar, load_kind varchar, cause varchar, reason varchar, load double, "
+    "level_number double, concurrency double, tokens_per_s double, itl_p50_ms double, itl_p99_ms double, "
+    "ttft_p50_ms double, kv_used_ratio_max double, elasticity double, running_max bigint, "
+    "waiting_max bigint, preemption_count bigint, place_no bigint, is_knee boolean, "
+    "is_saturation boolean, is_client_late boolean",
     "indicators": "indicator varchar, value double, unit varchar, threshold double, state varchar, meaning "
     "varchar, origin varchar",
     "capacity_ledger": "level varchar, replica_id varchar, tier varchar, line varchar, bytes bigint, tokens "

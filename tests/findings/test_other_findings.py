@@ -223,9 +223,11 @@ def test_run_findings_writes_numbered_rows_with_evidence(con):
     rows = con.execute(
         "select finding_no, finding, verdict, evidence from findings order by finding_no"
     ).fetchall()
-    assert count == len(rows) == len(FINDINGS)
+    # A run with one level of load has no question about a knee.
+    asked = [finding.name for finding in FINDINGS if finding.name != "concurrency_knee"]
+    assert count == len(rows) == len(asked)
     assert [row[0] for row in rows] == list(range(1, count + 1))
-    assert [row[1] for row in rows] == [finding.name for finding in FINDINGS]
+    assert [row[1] for row in rows] == asked
     assert rows[4][3] == (
         f'[{{"mart": "kv_occupancy", "numbers": {{"ts_ns": {START}, "used_ratio": 0.3}}, '
         f'"where": "tier = \'hbm\' and ts_ns = {START}"}}]'

@@ -28,7 +28,17 @@ def con():
 
 @pytest.fixture
 def sweep(con):
-    """Levels 8, 16 and 128 one after the other, with swap points at 16 and 128."""
+    """Levels 8, 16 and 128 one after the other, with swap points at 16 and 128 and the knee at 16."""
+    for place_no, load in enumerate((8, 16, 128), start=1):
+        add_rows(
+            con,
+            "concurrency_knee",
+            {
+                "level": str(load), "load_kind": "concurrency", "load": load, "tokens_per_s": 800.0,
+                "running_max": 9, "place_no": place_no, "is_knee": load == 16, "is_saturation": False,
+                "cause": "compute" if load == 16 else None,
+            },
+        )  # fmt: skip
     for number, level in enumerate(("128", "8", "16")):
         for second in range(10):
             at_s = number * 30 + second
@@ -56,6 +66,7 @@ def test_levels_stand_by_load_with_their_first_swap_point(sweep):
         ("128", 9, 1, "confirmed", 4 * S),
     ]
     assert _columns(table, "tokens_per_s") == [(800.0,)] * 3
+    assert _columns(table, "mark", "cause") == [(None, None), ("knee", "compute"), (None, None)]
 
 
 def test_a_run_without_levels_has_no_table_of_them(con):

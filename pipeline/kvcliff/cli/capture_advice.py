@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kvcliff.findings.captures import CLIENT, SCRAPE, TRACE
+from kvcliff.findings.captures import CLIENT, DEVICE, LOG, SCRAPE, TRACE
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ CAPTURES: tuple[Capture, ...] = (
         "log",
         "the server's log with iteration details",
         "engine limits, and which step was a prefill, a decode or a recomputation",
-        "vllm serve MODEL --enable-logging-iteration-details 2>&1 | tee server.log",
+        LOG,
     ),
     Capture(
         "trace",
@@ -52,8 +52,7 @@ CAPTURES: tuple[Capture, ...] = (
         "device",
         "GPU telemetry",
         "clocks, power and memory of the GPU, which tell throttling from paging",
-        "nvidia-smi --query-gpu=timestamp,index,name,utilization.gpu,utilization.memory,memory.used,"
-        "power.draw,clocks.sm --format=csv -l 1 > gpu.csv",
+        DEVICE,
     ),
     Capture(
         "model",

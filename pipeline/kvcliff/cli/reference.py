@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import click
 
 from kvcliff.cli.capture_advice import CAPTURES
+from kvcliff.cli.howto_topics import TOPICS, explain
 from kvcliff.cli.options import environment_name
 from kvcliff.cli.root import EXIT_CODES, root
 from kvcliff.findings import FINDINGS
@@ -108,6 +109,15 @@ def render_captures() -> str:
     """Return how each kind of file is captured: what it tells, and the command."""
     blocks = [f"{item.what}: tells {item.why}.\n\n```sh\n{item.command}\n```\n" for item in CAPTURES]
     return "\n".join(block[0].upper() + block[1:] for block in blocks)
+
+
+def render_howto() -> str:
+    """Return the table of the topics of ``kvcliff howto``."""
+    rows = []
+    for topic in TOPICS:
+        found = explain(topic.name)
+        rows.append((f"`kvcliff howto {topic.name}`", found.title, found.purpose))
+    return _table(("command", "what is recorded", "what it tells"), rows)
 
 
 def _table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

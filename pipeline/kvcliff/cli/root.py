@@ -13,6 +13,7 @@ from kvcliff import __version__
 from kvcliff.cli.diagnose_cmd import diagnose
 from kvcliff.cli.doctor_cmd import doctor
 from kvcliff.cli.formats_cmd import formats
+from kvcliff.cli.howto_cmd import howto
 from kvcliff.cli.ingest_cmd import ingest
 from kvcliff.cli.inspect_cmd import inspect
 from kvcliff.cli.options import environment_name, example, option
@@ -179,7 +180,7 @@ def root(debug: bool) -> None:
     """
 
 
-for _command in (diagnose, ingest, report, inspect, runs, sql, formats, doctor):
+for _command in (diagnose, ingest, report, inspect, howto, runs, sql, formats, doctor):
     root.add_command(_command)
 
 

@@ -4,6 +4,7 @@ from kvcliff.findings import (
     bandwidth_bound,
     capture_failed,
     clock_trust,
+    concurrency_knee,
     headroom,
     hit_but_slow,
     other_jump,
@@ -18,6 +19,7 @@ FINDINGS: tuple[Finding, ...] = (
     other_jump.FINDING,
     bandwidth_bound.FINDING,
     headroom.FINDING,
+    concurrency_knee.FINDING,
     capture_failed.FINDING,
     clock_trust.FINDING,
 )

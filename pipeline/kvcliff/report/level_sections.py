@@ -2,17 +2,22 @@
 
 import duckdb
 
-from kvcliff.findings.levels import read_levels
 from kvcliff.report.document import Column, Section
 from kvcliff.report.tables import START_SQL, read_table
 
 _LEVEL_COLUMNS = (
     Column("level", "Level", "name"),
+    Column("request_rate_per_s", "Requests/s", "number"),
+    Column("mark", "Mark", "word"),
+    Column("cause", "Cause", "word"),
     Column("running_max", "Running (max)", "count"),
     Column("kv_max_ratio", "KV (max)", "pct"),
     Column("tokens_per_s", "Tokens/s", "number"),
+    Column("elasticity", "Growth per load", "number"),
+    Column("ttft_p50_ms", "TTFT p50", "ms"),
     Column("itl_p50_ms", "ITL p50", "ms"),
     Column("itl_p99_ms", "ITL p99", "ms"),
+    Column("preemption_count", "Preemptions", "count"),
     Column("swap_point_count", "Swap points", "count"),
     Column("class", "Surest", "word"),
     Column("first_offset_ns", "First, into the level", "offset_ns"),
@@ -20,22 +25,11 @@ _LEVEL_COLUMNS = (
     Column("action_count", "Actions", "count"),
     Column("blocked_s", "Blocked", "seconds"),
 )
-#: Throughput is the mean over time in which requests ran; latency the median over buckets.
+#: Swap points know the levels of folders only: for levels inside one folder their number is left open.
 _LEVEL_SQL = f"""
-with kv as (
-    select level, max(running_count) as running_max, max(used_ratio) as kv_max_ratio
+with placed as (
+    select distinct level
     from kv_occupancy
-    where tier = 'hbm'
-    group by level
-),
-
-latency as (
-    select
-        level, fsum(tokens_per_s * bucket_ns) / nullif(sum(bucket_ns), 0) as tokens_per_s,
-        quantile_disc(itl_p50_ms, 0.5) as itl_p50_ms, quantile_disc(itl_p99_ms, 0.5) as itl_p99_ms
-    from token_latency
-    where tokens_per_s > 0
-    group by level
 ),
 
 points as (
@@ -48,29 +42,34 @@ points as (
 )
 
 select
-    kv.level, kv.running_max, kv.kv_max_ratio, latency.tokens_per_s, latency.itl_p50_ms, latency.itl_p99_ms,
-    coalesce(points.swap_point_count, 0), points.class_name, points.at_ns - {START_SQL.format(table="kv")},
-    points.error_ns, points.action_count, points.blocked_s
-from kv
-left join latency on kv.level = latency.level
-left join points on kv.level = points.level
-where kv.level is not null
-order by list_position(?, kv.level)
+    knees.level,
+    case knees.load_kind when 'request rate' then knees.load end,
+    nullif(
+        concat_ws(
+            ', ', case when knees.is_knee then 'knee' end, case when knees.is_saturation then 'saturation' end
+        ),
+        ''
+    ),
+    case knees.cause when 'kv' then 'KV' else knees.cause end,
+    knees.running_max, knees.kv_used_ratio_max, knees.tokens_per_s, knees.elasticity, knees.ttft_p50_ms,
+    knees.itl_p50_ms, knees.itl_p99_ms, knees.preemption_count,
+    case when placed.level is not null then coalesce(points.swap_point_count, 0) end, points.class_name,
+    points.at_ns - {START_SQL.format(table="knees")}, points.error_ns, points.action_count, points.blocked_s
+from concurrency_knee as knees
+left join placed on knees.level = placed.level
+left join points on knees.level = points.level
+order by knees.place_no nulls last, knees.level_number nulls last, knees.level
 limit 60
 """  # noqa: S608
 
 
 def level_section(con: duckdb.DuckDBPyConnection) -> Section | None:
     """Return one row per level of a sweep, the lightest load first; ``None`` when the run is no sweep."""
-    levels = read_levels(con)
-    if len(levels) < 2:
-        return None
     table = read_table(
         con,
-        "kv_occupancy",
+        "concurrency_knee",
         _LEVEL_COLUMNS,
         _LEVEL_SQL,
-        ([level.name for level in levels],),
-        also_needs=("token_latency", "swap_points"),
+        also_needs=("kv_occupancy", "token_latency", "swap_points", "runs"),
     )
     return Section("levels", "Levels", (table,)) if table is not None else None

@@ -1,0 +1,124 @@
+-- what:  What holds throughput back at the knee and at the saturation of a sweep.
+-- grain: one row per level that is a knee or a saturation
+-- key:   place_no
+-- columns:
+--   place_no    BIGINT   place of the level in the order of load
+--   cause       VARCHAR  kv, scheduler limit, client, compute, bandwidth or compute; null when nothing shows it
+--   reason      VARCHAR  what shows it, from a closed list
+-- notes: a knee is judged by the level after it, whose load no longer paid, a saturation by itself.
+--        A limit on running requests shows at all later levels: the same number decodes while
+--        others wait for their first token.
+with
+
+levels as (
+
+    select *
+    from int_sweep_measures
+    where place_no is not null
+
+),
+
+points as (
+
+    select
+        knee_place as place_no,
+        knee_place + 1 as judged_place,
+        knee_place as before_place
+    from int_sweep_knees
+    where knee_place is not null
+    union
+    select
+        saturation_place as place_no,
+        saturation_place as judged_place,
+        saturation_place - 1 as before_place
+    from int_sweep_knees
+    where saturation_place is not null and saturation_place is distinct from knee_place
+
+),
+
+above as (
+
+    select
+        points.place_no,
+        count(later.decoding_count) as decoding_level_count,
+        max(later.decoding_count) as decoding_max,
+        min(later.decoding_count) as decoding_min,
+        min(later.before_first_count / nullif(later.decoding_count, 0)) as waiting_ratio_min,
+        count(later.achieved_rate_per_s) as paced_level_count,
+        max(later.achieved_rate_per_s / nullif(later.request_rate_per_s, 0)) as sent_ratio_max
+    from points
+    inner join levels as later on points.place_no < later.place_no
+    group by points.place_no
+
+),
+
+signs as (
+
+    select
+        points.place_no,
+        judged.kv_used_ratio_max is not null as is_kv_known,
+        coalesce(
+            judged.kv_used_ratio_max >= threshold('kv_step_ceiling_ratio')
+            and judged.preemption_count >= threshold('isolated_actions'), false
+        ) as is_kv,
+        coalesce(
+            judged.running_limit < judged.load
+            and judged.running_max >= judged.running_limit
+            and judged.waiting_max > 0, false
+        ) as is_at_limit,
+        coalesce(
+            above.decoding_level_count >= threshold('knee_side_levels')
+            and above.decoding_max <= (1 + threshold('sweep_flat_ratio')) * above.decoding_min
+            and above.waiting_ratio_min >= threshold('sweep_waiting_ratio'), false
+        ) as is_decoding_flat,
+        coalesce(
+            above.paced_level_count >= threshold('knee_side_levels')
+            and above.sent_ratio_max < threshold('sweep_late_ratio'), false
+        ) as is_client_late,
+        ln(judged.itl_p50_ms / nullif(earlier.itl_p50_ms, 0)) as itl_growth,
+        ln(judged.read_bytes / nullif(earlier.read_bytes, 0)) as bytes_growth,
+        ln(1 + threshold('sweep_flat_ratio')) as flat_growth
+    from points
+    inner join levels as judged on points.judged_place = judged.place_no
+    left join levels as earlier on points.before_place = earlier.place_no
+    left join above on points.place_no = above.place_no
+
+),
+
+reasons as (
+
+    select
+        place_no,
+        case
+            when is_kv then 'KV at its ceiling with preemptions'
+            when is_at_limit then 'running at max_num_seqs while requests wait'
+            when is_decoding_flat and is_kv_known
+                then 'as many requests decode while others wait'
+            when is_decoding_flat
+                then 'as many requests decode while others wait, KV not recorded'
+            when is_client_late then 'the client sends late'
+            when itl_growth >= flat_growth and bytes_growth < itl_growth / 2
+                then 'steps grow faster than the bytes they read'
+            when itl_growth >= flat_growth and bytes_growth is not null
+                then 'steps grow with the bytes they read'
+            when itl_growth >= flat_growth then 'steps grow, their bytes are unknown'
+            else 'nothing recorded shows it'
+        end as reason
+    from signs
+
+)
+
+select
+    place_no,
+    case reason
+        when 'KV at its ceiling with preemptions' then 'kv'
+        when 'running at max_num_seqs while requests wait' then 'scheduler limit'
+        when 'as many requests decode while others wait' then 'scheduler limit'
+        when 'as many requests decode while others wait, KV not recorded' then 'scheduler limit'
+        when 'the client sends late' then 'client'
+        when 'steps grow faster than the bytes they read' then 'compute'
+        when 'steps grow with the bytes they read' then 'bandwidth or compute'
+        when 'steps grow, their bytes are unknown' then 'bandwidth or compute'
+    end as cause,
+    reason
+from reasons

@@ -1,0 +1,149 @@
+-- what:  Levels of a sweep in the order of their load, with the best figure of each kind.
+-- grain: one row per level
+-- key:   level
+-- columns:
+--   level               VARCHAR  label
+--   load_kind           VARCHAR  request rate or concurrency: what was raised from level to level
+--   load                DOUBLE   how much of it, null when no file says
+--   place_no            BIGINT   place among levels with load and throughput, from 1; else null
+--   level_number        DOUBLE   number in the label
+--   concurrency         DOUBLE   client's limit or the label's number; with rates the mean in flight
+--   request_rate_per_s  DOUBLE   [requests/s] asked for
+--   achieved_rate_per_s DOUBLE   [requests/s] sent
+--   schedule_delay_ms   DOUBLE   [ms] median lateness of the client
+--   tokens_per_s        DOUBLE   [tokens/s] generated
+--   ttft_p50_ms         DOUBLE   [ms]
+--   itl_p50_ms          DOUBLE   [ms]
+--   itl_p99_ms          DOUBLE   [ms]
+--   decoding_count      DOUBLE   mean requests between first and last token, from the client's means
+--   before_first_count  DOUBLE   mean requests before their first token, from the client's means
+--   kv_used_ratio_max   DOUBLE   highest KV occupancy, 0-1
+--   running_max         BIGINT   most requests running
+--   waiting_max         BIGINT   most requests waiting
+--   running_limit       DOUBLE   stated max_num_seqs
+--   read_bytes          DOUBLE   [bytes] that a decode step reads
+--   preemption_count    BIGINT   preemptions
+--   elasticity          DOUBLE   relative growth of throughput over relative growth of load since the level before
+-- notes: the number of a folder's name is its load unless the engine shows another number of running
+--        requests in most levels (a date, a prompt length).
+with
+
+joined as (
+
+    select
+        levels.level,
+        levels.origin,
+        levels.level_number,
+        totals.concurrency_limit,
+        totals.request_rate_per_s,
+        totals.achieved_rate_per_s,
+        totals.schedule_delay_ms,
+        coalesce(totals.tokens_per_s, streams.tokens_per_s, engine.tokens_per_s) as tokens_per_s,
+        coalesce(streams.ttft_p50_ms, totals.ttft_p50_ms) as ttft_p50_ms,
+        coalesce(streams.itl_p50_ms, totals.itl_p50_ms, engine.itl_p50_ms) as itl_p50_ms,
+        case
+            when streams.itl_p50_ms is not null then streams.itl_p99_ms
+            when totals.itl_p50_ms is not null then totals.itl_p99_ms
+            else engine.itl_p99_ms
+        end as itl_p99_ms,
+        totals.decoding_count,
+        totals.before_first_count,
+        engine.kv_used_ratio_max,
+        engine.running_max,
+        engine.waiting_max,
+        engine.running_limit,
+        engine.read_bytes,
+        engine.preemption_count
+    from int_sweep_levels as levels
+    left join int_sweep_totals as totals on levels.level = totals.level
+    left join int_sweep_streams as streams on levels.level = streams.level
+    left join int_sweep_engine as engine on levels.level = engine.level
+
+),
+
+varied as (
+
+    select
+        count(distinct request_rate_per_s) = count(*) as is_rate_raised,
+        count(distinct concurrency_limit) = count(*) as is_limit_raised,
+        coalesce(
+            favg(
+                case
+                    when origin <> 'folder' or running_limit = level_number then 1
+                    when running_max is null then null
+                    when
+                        running_max between threshold('sweep_label_low_ratio') * level_number
+                        and (1 + threshold('sweep_flat_ratio')) * level_number
+                        then 1
+                    else 0
+                end
+            ) >= 0.5, true
+        ) as is_number_load
+    from joined
+
+),
+
+loaded as (
+
+    select
+        joined.*,
+        case
+            when varied.is_rate_raised and not varied.is_limit_raised then 'request rate'
+            else 'concurrency'
+        end as load_kind,
+        case
+            when varied.is_limit_raised then joined.concurrency_limit
+            when varied.is_rate_raised then joined.decoding_count + joined.before_first_count
+            when varied.is_number_load then joined.level_number
+        end as concurrency
+    from joined
+    cross join varied
+
+),
+
+placed as (
+
+    select
+        *,
+        case load_kind when 'request rate' then request_rate_per_s else concurrency end as load
+    from loaded
+
+),
+
+stepped as (
+
+    select
+        *,
+        row_number() over (order by load, level) as place_no,
+        ln(tokens_per_s / lag(tokens_per_s) over (order by load, level))
+        / nullif(ln(load / lag(load) over (order by load, level)), 0) as elasticity
+    from placed
+    where load > 0 and tokens_per_s > 0
+
+)
+
+select
+    placed.level,
+    placed.load_kind,
+    placed.load,
+    stepped.place_no,
+    placed.level_number,
+    placed.concurrency,
+    placed.request_rate_per_s,
+    placed.achieved_rate_per_s,
+    placed.schedule_delay_ms,
+    placed.tokens_per_s,
+    placed.ttft_p50_ms,
+    placed.itl_p50_ms,
+    placed.itl_p99_ms,
+    placed.decoding_count,
+    placed.before_first_count,
+    placed.kv_used_ratio_max,
+    placed.running_max,
+    placed.waiting_max,
+    placed.running_limit,
+    placed.read_bytes,
+    placed.preemption_count,
+    stepped.elasticity
+from placed
+left join stepped on placed.level = stepped.level

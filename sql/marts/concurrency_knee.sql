@@ -1,0 +1,80 @@
+-- what:  Throughput and latency of each level of a sweep, and where more load stops paying.
+-- grain: one row per level
+-- key:   level
+-- columns:
+--   level               VARCHAR  label: sub-folder, stage, tag of a client or its concurrency limit
+--   load_kind           VARCHAR  concurrency or request rate: what was raised from level to level
+--   cause               VARCHAR  at a knee or saturation: kv, scheduler limit, client, compute, bandwidth or compute; null when nothing shows it
+--   reason              VARCHAR  what shows the cause, or on every row why neither knee nor saturation is claimed
+--   load                DOUBLE   how much of load_kind; null when no file says
+--   level_number        DOUBLE   number in the label, null without one
+--   concurrency         DOUBLE   client's limit or the label's number; with request rates the mean requests in flight
+--   tokens_per_s        DOUBLE   [tokens/s] generated: the client's total, else its requests, else the engine's rate
+--   itl_p50_ms          DOUBLE   [ms] from token times, else the client's percentile, else the engine's
+--   itl_p99_ms          DOUBLE   [ms]
+--   ttft_p50_ms         DOUBLE   [ms]
+--   kv_used_ratio_max   DOUBLE   highest KV occupancy, 0-1; null when not recorded
+--   elasticity          DOUBLE   relative growth of throughput over relative growth of load since the level before; null at the first
+--   running_max         BIGINT   most requests running
+--   waiting_max         BIGINT   most requests waiting
+--   preemption_count    BIGINT   preemptions, null when not recorded
+--   place_no            BIGINT   place in the order of load, null without load or throughput
+--   is_knee             BOOLEAN  last level before elasticity falls below 0.5; the knee lies between it and the next level
+--   is_saturation       BOOLEAN  first level with 95 % of a reached plateau
+--   is_client_late      BOOLEAN  the client sent fewer requests per second than asked for
+-- notes: empty unless the run has at least two levels. A knee needs two levels on each side, a
+--        saturation a plateau of three levels; without them none is claimed.
+with
+
+measures as (
+
+    select * from int_sweep_measures
+
+),
+
+knees as (
+
+    select * from int_sweep_knees
+
+),
+
+causes as (
+
+    select * from int_sweep_causes
+
+)
+
+select
+    measures.level,
+    measures.load_kind,
+    causes.cause,
+    case
+        when causes.place_no is not null then causes.reason
+        when knees.knee_place is not null or knees.saturation_place is not null then null
+        when
+            coalesce(knees.level_count, 0)
+            < 2 * threshold('knee_side_levels') then 'too few levels'
+        else 'no knee with enough levels on both sides'
+    end as reason,
+    measures.load,
+    measures.level_number,
+    measures.concurrency,
+    measures.tokens_per_s,
+    measures.itl_p50_ms,
+    measures.itl_p99_ms,
+    measures.ttft_p50_ms,
+    measures.kv_used_ratio_max,
+    measures.elasticity,
+    measures.running_max,
+    measures.waiting_max,
+    measures.preemption_count,
+    measures.place_no,
+    coalesce(measures.place_no = knees.knee_place, false) as is_knee,
+    coalesce(measures.place_no = knees.saturation_place, false) as is_saturation,
+    coalesce(
+        measures.achieved_rate_per_s
+        < threshold('sweep_late_ratio') * measures.request_rate_per_s, false
+    ) as is_client_late
+from measures
+left join knees on knees.level_count is not null
+left join causes on measures.place_no = causes.place_no
