@@ -17,7 +17,7 @@
 --   low_ns       BIGINT   [ns] not before
 --   high_ns      BIGINT   [ns] not after
 --   ts_ns        BIGINT   [ns] best estimate
--- notes: resume steps are those with more generation tokens than generation requests; a request that vanishes from a step at the ceiling counts as preempted only when such a step follows.
+-- notes: resume steps are those with more generation tokens than generation requests; a request that vanishes from a step at the ceiling counts as preempted only when its blocks go in the same step and such a step follows.
 with
 
 limits as (
@@ -40,7 +40,11 @@ from_counter as (
         cast(null as bigint) as tokens,
         false as is_prompt,
         least(
-            coalesce(blocked_since_ns, ts_ns),
+            greatest(
+                coalesce(possible_since_ns, ts_ns),
+                coalesce(previous_ts_ns, ts_ns)
+                - cast(threshold('counter_delay_s') * 1e9 as bigint)
+            ),
             coalesce(previous_ts_ns, ts_ns) - cast(threshold('counter_lag_s') * 1e9 as bigint)
         ) - uncertainty_ns as earliest_ns,
         coalesce(previous_ts_ns, ts_ns) - uncertainty_ns as low_ns,
@@ -63,7 +67,14 @@ from_gauges as (
         1 as event_count,
         cast(null as bigint) as tokens,
         true as is_prompt,
-        blocked_since_ns - uncertainty_ns as earliest_ns,
+        -- actions of one episode are at most its gap apart
+        greatest(
+            possible_since_ns,
+            previous_ts_ns - greatest(
+                cast(threshold('episode_gap_s') * 1e9 as bigint),
+                cast(threshold('episode_gap_intervals') as bigint) * coalesce(interval_ns, 0)
+            )
+        ) - uncertainty_ns as earliest_ns,
         previous_ts_ns - uncertainty_ns as low_ns,
         ts_ns + uncertainty_ns as high_ns
     from int_kv_pressure
@@ -141,6 +152,8 @@ drops as (
         steps.request_count < steps.previous_request_count
         and steps.previous_kv_ratio >= threshold('kv_step_ceiling_ratio')
         and steps.kv_used_ratio >= threshold('kv_high_ratio')
+        -- a finished request gave its blocks back in the step before, a victim gives them now
+        and steps.kv_used_ratio <= steps.previous_kv_ratio
         and resumes.high_ns - steps.end_ns <= threshold('counter_delay_s') * 1e9
 
 ),

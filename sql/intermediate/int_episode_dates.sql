@@ -8,8 +8,46 @@
 --   dated_by    VARCHAR  evidence that dates it: drop, log, flip, stall, counter, resume or copies
 --   at_ns       BIGINT   [ns] best estimate
 --   error_ns    BIGINT   [ns] the truth lies within at_ns plus or minus this
--- notes: of the evidence that overlaps the earliest upper bound the exact kinds come first, then the earliest; sampled evidence keeps the whole distance to the previous sample as its error.
+-- notes: of the evidence that overlaps the earliest upper bound the exact kinds come first, then the earliest; sampled evidence keeps the whole distance to the previous sample as its error, and the time before it in which the gauges exclude no action.
 with
+
+-- sampled gauges cannot exclude an earlier victim whose wait was too short for a stall
+stalls as (
+
+    select
+        stalls.level,
+        stalls.replica_id,
+        stalls.episode_no,
+        stalls.low_ns,
+        stalls.high_ns,
+        max(
+            case
+                when samples.possible_since_ns is null then stalls.low_ns
+                else greatest(
+                    samples.possible_since_ns,
+                    stalls.low_ns
+                    - cast(threshold('episode_gap_intervals') as bigint) * samples.interval_ns
+                )
+            end
+        ) as earliest_ns
+    from int_episode_stalls as stalls
+    left join int_kv_pressure as samples
+        on
+            stalls.replica_id = samples.replica_id
+            and stalls.level is not distinct from samples.level
+            and stalls.start_ns > samples.previous_ts_ns
+            and stalls.start_ns <= samples.ts_ns
+    group by
+        stalls.level,
+        stalls.replica_id,
+        stalls.episode_no,
+        stalls.source_id,
+        stalls.request_no,
+        stalls.start_ns,
+        stalls.low_ns,
+        stalls.high_ns
+
+),
 
 candidates as (
 
@@ -35,11 +73,11 @@ candidates as (
         replica_id,
         episode_no,
         'stall' as dated_by,
-        low_ns as earliest_ns,
+        least(earliest_ns, low_ns) as earliest_ns,
         low_ns,
         high_ns,
         true as is_exact
-    from int_episode_stalls
+    from stalls
 
 ),
 
@@ -78,7 +116,7 @@ ranked as (
                 dated_by
         ) as preference
     from bounded
-    where low_ns <= first_high_ns
+    where case when is_exact then low_ns else (low_ns + high_ns) // 2 end <= first_high_ns
 
 )
 
@@ -89,7 +127,7 @@ select
     dated_by,
     (low_ns + high_ns) // 2 as at_ns,
     case
-        when is_exact then (high_ns - low_ns) // 2
+        when is_exact then greatest((high_ns - low_ns) // 2, (low_ns + high_ns) // 2 - earliest_ns)
         else greatest(high_ns - low_ns, (low_ns + high_ns) // 2 - earliest_ns)
     end as error_ns
 from ranked

@@ -82,10 +82,8 @@ compared as (
         sum(tails.token_count) filter (where tails.ts_ns <= spans.pressure_at_ns) as before_count,
         sum(tails.slow_count) filter (where tails.ts_ns <= spans.pressure_at_ns)
             as before_slow_count,
-        sum(tails.token_count) filter (where tails.ts_ns > spans.at_ns - spans.error_ns)
-            as during_count,
-        sum(tails.slow_count) filter (where tails.ts_ns > spans.at_ns - spans.error_ns)
-            as during_slow_count
+        sum(tails.token_count) filter (where tails.ts_ns > spans.at_ns) as during_count,
+        sum(tails.slow_count) filter (where tails.ts_ns > spans.at_ns) as during_slow_count
     from spans
     inner join tails
         on

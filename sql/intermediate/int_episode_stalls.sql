@@ -13,7 +13,7 @@
 --   high_ns     BIGINT   [ns] the engine stopped the request not after
 --   start_ns    BIGINT   [ns] last token before the silence
 --   end_ns      BIGINT   [ns] first token after it
--- notes: the step in which a victim is stopped begins within a step of its last token: two median gaps and 20 ms of delivery on both sides.
+-- notes: the step in which a victim is stopped begins within a step of its last token: two median gaps and 20 ms of delivery on both sides. A stall less than episode_gap_s ahead of the first mark belongs to the episode.
 with
 
 stalls as (
@@ -47,5 +47,7 @@ inner join int_episodes as episodes
         stalls.replica_id = episodes.replica_id
         and stalls.level is not distinct from episodes.level
         and stalls.start_ns <= episodes.last_mark_ns + 1000000000
-        and stalls.end_ns >= episodes.first_mark_ns - 1000000000
+        -- what an episode's rule puts into one episode: acts less than the gap apart
+        and stalls.end_ns
+        >= episodes.first_mark_ns - cast(threshold('episode_gap_s') * 1e9 as bigint)
 group by stalls.level, stalls.replica_id, stalls.source_id, stalls.request_no, stalls.start_ns

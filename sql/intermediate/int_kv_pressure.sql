@@ -10,7 +10,7 @@
 --   kv_rolling_ratio    DOUBLE   highest occupancy in the rolling window around the sample
 --   kv_footprint_ratio  DOUBLE   mean share of the KV cache that one running request holds
 --   running_count       DOUBLE   requests running
---   waiting_count       DOUBLE   requests waiting
+--   waiting_count       DOUBLE   requests waiting, those swapped out included
 --   preemption_delta    DOUBLE   counter rise since the previous sample, resets count as zero; null without counter
 --   is_pressure         BOOLEAN  rolling maximum within one mean footprint of full, and high at all
 --   is_near_full         BOOLEAN  the sample itself lies within one mean footprint of full
@@ -19,21 +19,21 @@
 --   sample_no           BIGINT   number in the source
 --   ts_ns               BIGINT   [ns] run clock
 --   previous_ts_ns      BIGINT   [ns] previous sample
---   blocked_since_ns    BIGINT   [ns] last sample before the unbroken stretch of blocked samples, null outside
+--   possible_since_ns   BIGINT   [ns] last sample before the unbroken stretch in which these gauges exclude no action, null outside
 --   interval_ns         BIGINT   [ns] median distance of samples of the source
 --   uncertainty_ns      BIGINT   [ns] of the clock and of the sampling
--- notes: without ten samples that wait outside pressure the usual deficit is unknown and only a rise of the waiting queue makes a flip.
+-- notes: without ten samples that wait outside pressure the usual deficit is unknown and only a rise of the waiting queue makes a flip. A cache that is reserved to the last token preempts nothing.
 with
 
 rolled as (
 
     select
-        *,
+        * replace (waiting_count + coalesce(swapped_count, 0) as waiting_count),
         max(kv_used_ratio) over around as kv_rolling_ratio,
         avg(kv_used_ratio / nullif(running_count, 0)) over around as kv_footprint_ratio,
         lag(kv_used_ratio) over in_order as previous_kv_ratio,
         lag(running_count) over in_order as previous_running,
-        lag(waiting_count) over in_order as previous_waiting,
+        lag(waiting_count + coalesce(swapped_count, 0)) over in_order as previous_waiting,
         preemption_total - lag(preemption_total) over in_order as preemption_change,
         greatest(coalesce(finished_total - lag(finished_total) over in_order, 0), 0)
             as finished_change
@@ -112,6 +112,7 @@ flagged as (
         coalesce(
             judged.is_pressure
             and not judged.is_action_logged
+            and judged.semantics is distinct from 'reserved_tokens'
             and judged.waiting_count >= 1
             and judged.deficit_count > 0
             and judged.running_count < judged.previous_running - judged.finished_change
@@ -124,6 +125,18 @@ flagged as (
             ),
             false
         ) as is_flip,
+        -- a victim that waits longer than the interval would be in the queue of the sample
+        coalesce(
+            judged.kv_rolling_ratio >= threshold('kv_high_ratio')
+            and (
+                judged.waiting_count >= 1
+                or (
+                    judged.is_near_full
+                    and judged.interval_ns > threshold('stall_min_ms') * 1e6
+                )
+            ),
+            false
+        ) as is_possible,
         judged.sample_no,
         judged.ts_ns,
         judged.previous_ts_ns,
@@ -142,7 +155,7 @@ stretched as (
 
     select
         *,
-        count(*) filter (where not is_blocked) over (
+        count(*) filter (where not is_possible) over (
             partition by source_id, replica_id, origin order by ts_ns, sample_no
             rows between unbounded preceding and current row
         ) as stretch_no
@@ -154,7 +167,7 @@ dated as (
 
     select
         *,
-        min(coalesce(previous_ts_ns, ts_ns)) filter (where is_blocked) over (
+        min(coalesce(previous_ts_ns, ts_ns)) filter (where is_possible) over (
             partition by source_id, replica_id, origin, stretch_no
         ) as stretch_since_ns
     from stretched
@@ -179,7 +192,7 @@ select
     sample_no,
     ts_ns,
     previous_ts_ns,
-    case when is_blocked then stretch_since_ns end as blocked_since_ns,
+    case when is_possible then stretch_since_ns end as possible_since_ns,
     interval_ns,
     uncertainty_ns
 from dated

@@ -16,7 +16,7 @@
 --   is_action_logged  BOOLEAN  the source logs every preemption, so that its gauges say nothing about them
 --   sample_no         BIGINT   number in the source
 --   ts_ns             BIGINT   [ns] run clock
---   previous_ts_ns    BIGINT   [ns] last sample of the same source and replica at least half an interval earlier
+--   previous_ts_ns    BIGINT   [ns] last sample of the same source and replica at least half an interval earlier; of a burst of scrapes only its last
 --   interval_ns       BIGINT   [ns] median distance of samples of the source and replica
 --   uncertainty_ns    BIGINT   [ns] of the clock and of the sampling of one value
 -- notes: after a stall a scraper catches up with a burst whose first answers are stale, so distances skip it; log stamps are whole-second floors: the middle of the second is taken.
@@ -121,6 +121,9 @@ stepped as (
 
     select
         *,
+        lead(ts_ns) over (
+            partition by source_id, replica_id, origin order by ts_ns, sample_no
+        ) - ts_ns as next_step_ns,
         ts_ns - lag(ts_ns) over (
             partition by source_id, replica_id, origin order by ts_ns, sample_no
         ) as step_ns
@@ -155,7 +158,11 @@ select
     is_action_logged,
     sample_no,
     ts_ns,
-    max(ts_ns) over (
+    max(
+        case
+            when origin != 'metrics' or coalesce(next_step_ns >= interval_ns // 2, true) then ts_ns
+        end
+    ) over (
         partition by source_id, replica_id, origin
         order by ts_ns
         range between unbounded preceding and coalesce(interval_ns // 2, 1) preceding -- noqa: PRS

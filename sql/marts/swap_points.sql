@@ -47,6 +47,18 @@ facts as (
 
 ),
 
+-- replicas whose finished requests are counted: a running request that vanished can be told from a finished one
+finishes as (
+
+    select
+        level,
+        replica_id
+    from int_kv_samples
+    where finished_total is not null
+    group by level, replica_id
+
+),
+
 stall_ends as (
 
     select
@@ -77,7 +89,10 @@ joined as (
         harm.victim_count,
         harm.longest_gap_ms,
         harm.victim_gap_p50_ms,
-        episodes.counted_actions is not null
+        (
+            episodes.counted_actions is not null
+            or (episodes.e_proof = 'gauges' and finishes.replica_id is null)
+        )
         and greatest(episodes.seen_actions, harm.victim_count) < threshold('isolated_actions')
             as is_isolated,
         case
@@ -106,6 +121,10 @@ joined as (
             episodes.replica_id = stall_ends.replica_id
             and episodes.level is not distinct from stall_ends.level
             and episodes.episode_no = stall_ends.episode_no
+    left join finishes
+        on
+            episodes.replica_id = finishes.replica_id
+            and episodes.level is not distinct from finishes.level
     cross join facts
 
 ),

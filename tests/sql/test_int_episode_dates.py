@@ -32,7 +32,9 @@ def stall(low: float, high: float) -> Row:
     }
 
 
-def date(*actions: Row, stalls: Rows = (), episode: Row = EPISODE) -> tuple[object, ...] | None:
+def date(
+    *actions: Row, stalls: Rows = (), samples: Rows = (), episode: Row = EPISODE
+) -> tuple[object, ...] | None:
     """Return what dates the episode, when and how well, in seconds."""
     numbered = [{**row, "action_no": number} for number, row in enumerate(actions)]
     marks = [
@@ -50,6 +52,7 @@ def date(*actions: Row, stalls: Rows = (), episode: Row = EPISODE) -> tuple[obje
         "int_actions_judged": numbered,
         "int_episode_stalls": stalls,
         "int_episodes": [episode],
+        "int_kv_pressure": samples,
     }
     con = model("int_episode_dates", {}, stubs)
     rows = table(con, "select dated_by, at_ns / 1e9, error_ns / 1e9 from int_episode_dates")
@@ -110,3 +113,31 @@ def test_of_two_that_end_together_the_narrower_dates() -> None:
 
 def test_episode_without_proof_has_no_date() -> None:
     assert date(stalls=[stall(19.1, 19.3)], episode={**EPISODE, "e_proof": None}) is None
+
+
+def test_counter_that_moved_before_the_flip_dates_it() -> None:
+    counter, flip = action(39, 40, "counter", earliest=34), action(39.99, 41, "gauges")
+    assert date(counter, flip) == ("counter", 39.5, 5.5)
+
+
+def sample(interval: float, possible_since: float | None) -> Row:
+    """Return the sample that follows the stall at 40 s."""
+    return {
+        "replica_id": "0",
+        "source_id": 1,
+        "origin": "metrics",
+        "sample_no": 0,
+        "ts_ns": ns(40.1),
+        "previous_ts_ns": ns(40.1 - interval),
+        "interval_ns": ns(interval),
+        "possible_since_ns": None if possible_since is None else ns(possible_since),
+    }
+
+
+def test_stall_reaches_back_over_samples_that_exclude_no_shorter_wait() -> None:
+    silence = stall(39.9, 40.1)
+    assert date(stalls=[silence], samples=[sample(1, None)]) == ("stall", 40.0, 0.1)
+    assert date(stalls=[silence], samples=[sample(1, 38)]) == ("stall", 40.0, 2.0)
+    assert date(stalls=[silence], samples=[sample(1, 20)]) == ("stall", 40.0, 3.1)
+    finer = {**sample(0.2, None), "source_id": 2}
+    assert date(stalls=[silence], samples=[sample(1, 20), finer]) == ("stall", 40.0, 0.1)

@@ -44,9 +44,11 @@ def test_stall_inside_the_episode() -> None:
 
 
 @pytest.mark.parametrize(
-    ("start", "end", "expected"), [(17, 18.9, 0), (17, 19, 1), (31, 33, 1), (31.1, 33, 0), (5, 60, 1)]
+    ("start", "end", "expected"), [(7, 9.9, 0), (7, 10, 1), (31, 33, 1), (31.1, 33, 0), (5, 60, 1)]
 )
-def test_stall_overlaps_the_episode_within_a_second(start: float, end: float, expected: int) -> None:
+def test_stall_belongs_to_the_episode_that_it_leads_to_or_overlaps(
+    start: float, end: float, expected: int
+) -> None:
     assert len(stalls(gap(start, end))) == expected
 
 

@@ -65,11 +65,33 @@ def test_queue_without_pressure_is_not_blocked() -> None:
     assert judged([Scrape(0, kv=0.3, running=3, waiting=5)], "is_blocked") == [(False,)]
 
 
-def test_blocked_stretch_begins_at_the_sample_before_it() -> None:
-    waiting = [0, 0, 2, 3, 0, 4]
-    scrapes = [Scrape(second, kv=1.0, running=9, waiting=count) for second, count in enumerate(waiting)]
-    rows = judged(scrapes, "blocked_since_ns")
-    assert [row[0] for row in rows] == [None, None, S, S, None, 4 * S]
+def possible_since(interval: float, kv: list[float], waiting: list[int]) -> list[object]:
+    scrapes = [
+        Scrape(number * interval, kv=ratio, running=9, waiting=count)
+        for number, (ratio, count) in enumerate(zip(kv, waiting, strict=True))
+    ]
+    return [row[0] for row in judged(scrapes, "possible_since_ns")]
+
+
+def test_stretch_without_proof_of_calm_begins_at_the_sample_before_it() -> None:
+    assert possible_since(1, [0.5, 0.5, 1.0, 0.85, 0.85, 1.0], [0, 0, 0, 3, 0, 4]) == [
+        None, None, S, S, None, 4 * S
+    ]  # fmt: skip
+
+
+def test_empty_queue_proves_calm_when_it_is_read_often() -> None:
+    assert possible_since(0.2, [0.5, 1.0, 1.0, 1.0], [0, 0, 2, 0]) == [None, None, ns(0.2), None]
+
+
+def test_requests_swapped_out_wait() -> None:
+    names = {"swapped_count": 2.0, "waiting_count": 0.0, "running_count": 9.0, "kv_used_ratio": 1.0}
+    row = {"source_id": 1, "replica_id": "0", "origin": "metrics", "sample_no": 0, "ts_ns": 0, **names}
+    stubs = {
+        "int_kv_samples": [row],
+        "int_engine_limits": [{"replica_id": "0", "running_limit": 16.0}],
+    }
+    con = model("int_kv_pressure", {}, stubs)
+    assert table(con, "select waiting_count, is_blocked from int_kv_pressure") == [(2.0, True)]
 
 
 def flipped(before: Scrape, after: Scrape) -> bool:
@@ -203,3 +225,26 @@ def test_gauges_are_not_searched_where_actions_are_logged(is_logged: bool | None
     con = model("int_kv_pressure", {"raw_log_stats": lines, "raw_settings": [LIMIT]})
     rows = table(con, "select is_flip, is_blocked from int_kv_pressure order by ts_ns")
     assert rows == [(False, True), (expected, True)]
+
+
+def test_cache_that_is_reserved_in_advance_does_not_flip() -> None:
+    rows = [
+        {
+            "source_id": 1,
+            "replica_id": "0",
+            "origin": "log",
+            "kv_used_ratio": 1.0,
+            "running_count": 10.0 - second,
+            "waiting_count": float(second),
+            "is_action_logged": False,
+            "sample_no": second,
+            "ts_ns": second * S,
+            "interval_ns": S,
+        }
+        for second in range(2)
+    ]
+    limits = [{"replica_id": "0", "running_limit": 16.0}]
+    for semantics, expected in (("reserved_tokens", False), ("referenced_blocks", True)):
+        given = [{**row, "semantics": semantics} for row in rows]
+        con = model("int_kv_pressure", {}, {"int_kv_samples": given, "int_engine_limits": limits})
+        assert table(con, "select bool_or(is_flip) from int_kv_pressure") == [(expected,)]

@@ -3,7 +3,7 @@
 import pytest
 
 from builders_raw import Row, table
-from builders_serving import MS, S, Scrape, log_row, merge, model, ns, rows_of, scrape_rows
+from builders_serving import MS, S, Scrape, every, log_row, merge, model, ns, rows_of, scrape_rows
 
 COUNTS = {"context_requests": 1, "context_tokens": 9, "generation_requests": 3, "generation_tokens": 3}
 
@@ -111,6 +111,15 @@ def test_catch_up_burst_does_not_date_a_sample() -> None:
     times = [0, 1, 2, 8, 8.01, 8.02, 8.03, 9]
     rows = samples("previous_ts_ns", **scrape_rows([Scrape(second, kv=0.1) for second in times]))
     assert [row[0] for row in rows] == [None, 0, S, 2 * S, 2 * S, 2 * S, 2 * S, ns(8.03)]
+
+
+def test_long_catch_up_burst_does_not_date_its_own_samples() -> None:
+    # Twenty answers in 0.2 s, with a scrape every 0.2 s: only the last one is fresh.
+    times = [*every(0.2, 0, 8), *every(0.01, 12, 12.2), *every(0.2, 12.4, 16)]
+    con = model("int_kv_samples", scrape_rows([Scrape(second, kv=0.1) for second in times]))
+    query = "select previous_ts_ns from int_kv_samples where ts_ns in (?, ?) order by ts_ns"
+    rows = con.execute(query, [ns(12.2), ns(12.4)]).fetchall()
+    assert rows == [(ns(8),), (ns(12.2),)]
 
 
 @pytest.mark.parametrize(("distance_ms", "previous_s"), [(500, 1.0), (499, 0.0)])
