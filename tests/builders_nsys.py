@@ -235,7 +235,7 @@ def raw_tables() -> duckdb.DuckDBPyConnection:
     load_macros(con)
     con.execute(
         "create temp table sources (source_id integer, path varchar, reader varchar, role varchar, "
-        "level varchar, replica varchar)"
+        "level varchar, level_number double, replica varchar)"
     )
     con.execute("create temp table clocks (source_id integer, offset_ns bigint, uncertainty_ns bigint)")
     return con
@@ -268,7 +268,7 @@ def trace_marts(
         read_export(con, path, source_id)
         level = levels[source_id - 1] if levels else None
         con.execute(
-            "insert into sources values (?, ?, 'nsight_systems', 'trace', ?, null)",
+            "insert into sources values (?, ?, 'nsight_systems', 'trace', ?, null, null)",
             [source_id, path.name, level],
         )
         con.execute("insert into clocks values (?, ?, 0)", [source_id, offset_ns])

@@ -46,21 +46,16 @@ class Scenario:
 
 HARM_UNKNOWN = frozenset({"probable / not_measurable"})
 HARM_MEASURED = frozenset({"confirmed / worse"})
+#: The histogram needs a calm baseline, which the ramp of `clients` does not leave.
+HARM_BY_HISTOGRAM = HARM_MEASURED | HARM_UNKNOWN
 SCENARIOS = (
     Scenario("memory_gap, all files", memory_gap, all_files, 2, True, HARM_UNKNOWN),
     Scenario("memory_gap, counter and warnings masked", memory_gap, without_counter, 2, True, HARM_UNKNOWN),
     Scenario("vllm_cpu, all files", vllm_cpu, all_files, 1, True, HARM_MEASURED),
     Scenario("vllm_cpu, log alone", vllm_cpu, log_alone, 1, False, HARM_UNKNOWN),
-    Scenario("vllm_cpu, scrapes alone (0.2 s)", vllm_cpu, scrapes_alone, 1, False, HARM_MEASURED),
-    Scenario("vllm_cpu, every 5th scrape (1 s)", vllm_cpu, scrapes_thinned(5), 1, False, HARM_MEASURED),
-    Scenario(
-        "vllm_cpu, every 25th scrape (5 s)",
-        vllm_cpu,
-        scrapes_thinned(25),
-        1,
-        False,
-        HARM_MEASURED | HARM_UNKNOWN,
-    ),
+    Scenario("vllm_cpu, scrapes alone (0.2 s)", vllm_cpu, scrapes_alone, 1, False, HARM_BY_HISTOGRAM),
+    Scenario("vllm_cpu, every 5th scrape (1 s)", vllm_cpu, scrapes_thinned(5), 1, False, HARM_BY_HISTOGRAM),
+    Scenario("vllm_cpu, every 25th scrape (5 s)", vllm_cpu, scrapes_thinned(25), 1, False, HARM_BY_HISTOGRAM),
 )
 
 
