@@ -61,7 +61,7 @@ def measure(path: Path) -> dict[str, float]:
     read_export(con, path)
     load = cpu_s() - begun
     load_mib = peak_mib()
-    con.execute("insert into sources values (1, ?, 'nsight_systems', 'trace', null, null)", [path.name])
+    con.execute("insert into sources values (1, ?, 'nsight_systems', 'trace', null, null, null)", [path.name])
     con.execute("insert into clocks values (1, ?, 0)", [UTC_NS])
     begun = cpu_s()
     build_marts(con)

@@ -18,7 +18,9 @@ def sums_of(tmp_path: Path, *lines: tuple[int, int, str]) -> duckdb.DuckDBPyConn
     path.write_text("\n".join([HEADER, *from_file]) + "\n")
     con = raw_tables()
     READER.load(Source(path, path.name), TableSink(con, 1), ReadContext())
-    con.execute("insert into sources values (1, 'sums.csv', 'nsight_systems_sums', 'counters', null, null, null)")
+    con.execute(
+        "insert into sources values (1, 'sums.csv', 'nsight_systems_sums', 'counters', null, null, null)"
+    )
     build_marts(con, ("kernel_sums", "kernel_phases", "kernel_names"))
     return con
 
