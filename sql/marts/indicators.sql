@@ -1,6 +1,7 @@
 -- what:  The five numbers to watch, over the whole run.
 -- grain: one row per indicator
 -- key:   indicator
+-- alone: which indicators are unknown
 -- columns:
 --   indicator  VARCHAR  hbm_bandwidth, sm_active, kv_occupancy, token_latency or swap_count
 --   unit       VARCHAR  unit of value and threshold

@@ -12,7 +12,7 @@ from kvcliff.resources import sql_root
 from kvcliff.store.checks import build_empty_run, check_columns, check_key
 from kvcliff.store.dictionary import STORE_TABLES
 from kvcliff.store.ingest import stage_run
-from kvcliff.store.models import Model, load_models
+from kvcliff.store.models import Model, build_models, load_models
 from kvcliff.store.plan import plan_run
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -191,6 +191,40 @@ def test_header_tells_the_truth(model: Model, empty_run: duckdb.DuckDBPyConnecti
 def test_an_empty_run_is_no_problem(model: Model, empty_run: duckdb.DuckDBPyConnection) -> None:
     assert check_key(empty_run, model) == ()
     empty_run.execute(f"select * from temp.{model.name}").fetchall()
+
+
+def test_what_models_say_alone() -> None:
+    """Models without input are left out of a build: their headers must say which have rows all the same."""
+    with duckdb.connect() as con:
+        build_empty_run(con)
+        con.execute("insert into temp.sources (source_id, path, reader, role) values (1, 'a', 'log', 'log')")
+        con.execute("insert into temp.clocks (source_id, offset_ns, uncertainty_ns) values (1, 0, 0)")
+        build_models(con, skip_empty=False)
+        counts = _row_counts(con)
+    without_input = {
+        model.name
+        for model in BUILT
+        if (inputs := model.depends & LAYER_OF.keys()) and not any(counts.get(name) for name in inputs)
+    }
+    assert {name for name in without_input if counts[name]} == {model.name for model in BUILT if model.alone}
+
+
+@pytest.mark.parametrize("story", STORIES, ids=_id)
+def test_leaving_models_without_input_out_changes_nothing(story: Path) -> None:
+    with duckdb.connect() as con:
+        stage_run(con, plan_run(story))
+        counts = _row_counts(con)
+        kinds = con.execute("select table_name, table_type from information_schema.tables").fetchall()
+        for name, kind in kinds:
+            if name in counts:
+                con.execute(f"drop {'view' if kind == 'VIEW' else 'table'} temp.{name}")
+        build_models(con, skip_empty=False)
+        assert _row_counts(con) == counts
+
+
+def _row_counts(con: duckdb.DuckDBPyConnection) -> dict[str, int]:
+    query = " union all ".join(f"select '{model.name}', count(*) from temp.{model.name}" for model in BUILT)
+    return dict(con.execute(query).fetchall())
 
 
 @pytest.mark.parametrize("story", STORIES, ids=_id)

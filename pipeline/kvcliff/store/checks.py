@@ -90,4 +90,4 @@ def build_empty_run(con: duckdb.DuckDBPyConnection) -> None:
         con.execute(f"create or replace temp table {quote(table.name)} ({columns})")
     load_seeds(con)
     load_macros(con)
-    build_models(con)
+    build_models(con, skip_empty=False)

@@ -14,7 +14,7 @@ from kvcliff.store.database import quote
 from kvcliff.timing import stage
 
 LAYERS = ("raw", "staging", "intermediate", "marts")
-_HEADER_FIELD = re.compile(r"^-- (what|grain|key|notes):\s*(.*)$")
+_HEADER_FIELD = re.compile(r"^-- (what|grain|key|alone|notes):\s*(.*)$")
 _HEADER_COLUMN = re.compile(r"^--   (\w+)\s+([A-Z]+(?:\[\])?)\s+(.*)$")
 _HEADER_MORE = re.compile(r"^--\s{2,}(\S.*)$")
 _COMMENT_OR_TEXT = re.compile(r"--[^\n]*|'(?:[^']|'')*'")
@@ -52,6 +52,7 @@ class Model:
         columns: documented columns in order.
         notes: what to know before using it.
         depends: names of other models it reads.
+        alone: what it says although everything that it reads is empty; without it, such a model is empty too.
     """
 
     name: str
@@ -63,10 +64,11 @@ class Model:
     columns: tuple[Column, ...]
     notes: str
     depends: frozenset[str]
+    alone: str = ""
 
 
 def parse_header(name: str, text: str) -> tuple[dict[str, str], tuple[Column, ...]]:
-    """Return the header fields (what, grain, key, notes) and the documented columns of a model.
+    """Return the header fields (what, grain, key, alone, notes) and the documented columns of a model.
 
     Raises:
         ModelError: a field is missing or a header line cannot be read.
@@ -149,6 +151,7 @@ def _model(name: str, layer: str, text: str) -> Model:
         columns=columns,
         notes=fields.get("notes", ""),
         depends=tables_read(text),
+        alone=fields.get("alone", ""),
     )
 
 
@@ -193,11 +196,19 @@ def load_macros(con: duckdb.DuckDBPyConnection) -> None:
         con.execute(path.read_text(encoding="utf-8"))
 
 
-def build_models(con: duckdb.DuckDBPyConnection, models: Iterable[Model] | None = None) -> None:
+def build_models(
+    con: duckdb.DuckDBPyConnection, models: Iterable[Model] | None = None, *, skip_empty: bool = True
+) -> None:
     """Build staging, intermediate and mart models of the one run in the temporary raw tables.
 
     A model that more than one other reads becomes a temporary table, the others stay views; marts are
-    temporary tables.
+    temporary tables. Planning a SELECT costs milliseconds even when there is nothing to read: a model whose
+    inputs are all empty becomes an empty table at once, unless its header says what it states ``alone``.
+
+    Args:
+        con: connection with the raw tables, ``sources``, ``clocks``, seeds and macros.
+        models: models to build in order (all of them when left out).
+        skip_empty: leave out the SELECTs that can only be empty.
 
     Raises:
         ModelError: a model fails on the data.
@@ -207,12 +218,37 @@ def build_models(con: duckdb.DuckDBPyConnection, models: Iterable[Model] | None 
     for model in chosen:
         for name in model.depends:
             readers[name] = readers.get(name, 0) + 1
+    known = {model.name for model in load_models()}
+    empty = _empty_raw_tables(con) if skip_empty else set()
     for model in chosen:
         if model.layer == "raw":
             continue
-        kind = "table" if model.layer == "marts" or readers.get(model.name, 0) > 1 else "view"
+        inputs = model.depends & known
         try:
-            with stage(f"model {model.name}"):
-                con.execute(f"create or replace temp {kind} {quote(model.name)} as {model.sql}")
+            if skip_empty and inputs and inputs <= empty and not model.alone:
+                _create_empty(con, model)
+                empty.add(model.name)
+            elif _create(con, model, is_table=model.layer == "marts" or readers.get(model.name, 0) > 1) == 0:
+                empty.add(model.name)
         except duckdb.Error as exc:
             raise ModelError(f"model {model.name} failed: {exc}") from exc
+
+
+def _empty_raw_tables(con: duckdb.DuckDBPyConnection) -> set[str]:
+    tests = [f"not exists(select 1 from temp.{quote(name)})" for name in raw_names()]  # noqa: S608
+    row = con.execute(f"select {', '.join(tests)}").fetchone() or ()
+    return {name for name, is_empty in zip(raw_names(), row, strict=True) if is_empty}
+
+
+def _create(con: duckdb.DuckDBPyConnection, model: Model, *, is_table: bool) -> int | None:
+    """Create a model from its SELECT and return its row count, ``None`` for a view."""
+    kind = "table" if is_table else "view"
+    with stage(f"model {model.name}"):
+        result = con.execute(f"create or replace temp {kind} {quote(model.name)} as {model.sql}")
+        row = result.fetchone() if is_table else None
+    return None if row is None else int(row[0])
+
+
+def _create_empty(con: duckdb.DuckDBPyConnection, model: Model) -> None:
+    columns = ", ".join(f"{quote(column.name)} {column.type}" for column in model.columns)
+    con.execute(f"create or replace temp table {quote(model.name)} ({columns})")
