@@ -107,6 +107,11 @@ def _fail_interrupted(arguments: Sequence[str]) -> int:
     return _fail(problem, EXIT_INTERRUPTED, arguments)
 
 
+def _is_damage(message: str) -> bool:
+    """Return whether DuckDB's message is about a database file that is cut or overwritten."""
+    return "Corrupt database" in message or "Could not read enough bytes" in message
+
+
 def _fail_unexpected(error: Exception, arguments: Sequence[str]) -> int:
     # DuckDB reports the interrupt of a running query as this plain error.
     if isinstance(error, RuntimeError) and str(error) == "Query interrupted":
@@ -124,6 +129,10 @@ def _fail_unexpected(error: Exception, arguments: Sequence[str]) -> int:
             else (error.strerror or str(error) or kind)
         )
         return _fail(Problem("system_error", text, "check space and permissions"), EXIT_TOOL_ERROR, arguments)
+    if type(error).__module__.endswith("duckdb") and _is_damage(str(error)):
+        text = f"the database cannot be read: {str(error).splitlines()[0]}"
+        hint = "restore a copy of it, or ingest the runs again into a new --db"
+        return _fail(Problem("store_error", text, hint), EXIT_TOOL_ERROR, arguments)
     place = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{os.path.basename(place.filename)}:{place.lineno}"
     problem = Problem(
