@@ -10,6 +10,7 @@ import pytest
 import zstandard
 
 from kvcliff.errors import InputError
+from kvcliff.readers import decompression
 from kvcliff.readers.base import Source
 
 CONTENT = random.Random(7).randbytes(600_000) + b"line of text\n" * 20_000
@@ -71,3 +72,26 @@ def test_a_missing_file_is_an_input_error_with_its_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", ["gz", "xz", "zst"])
 def test_the_name_leaves_out_the_compression_suffix(suffix: str) -> None:
     assert Source(Path("a"), f"logs/Server.LOG.{suffix}").name == "server.log"
+
+
+@pytest.mark.parametrize("name", COMPRESSORS)
+def test_a_file_made_to_fill_the_disk_ends_early_and_says_so(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decompression, "_GROWTH_ALLOWED_BYTES", 1 << 20)
+    with source(tmp_path, COMPRESSORS[name](bytes(64 << 20))).open() as stream:
+        size_bytes = sum(len(block) for block in iter(lambda: stream.read(1 << 16), b""))
+        assert stream.damage is not None
+        assert "times its size; reading stopped after" in stream.damage
+    assert size_bytes < 48 << 20
+
+
+@pytest.mark.parametrize("name", COMPRESSORS)
+def test_repetitive_recordings_are_no_bombs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decompression, "_GROWTH_ALLOWED_BYTES", 1 << 20)
+    content = b"".join(b"vllm:num_requests_running %d\n" % number for number in range(100_000))
+    with source(tmp_path, COMPRESSORS[name](content)).open() as stream:
+        assert stream.read() == content
+        assert stream.damage is None

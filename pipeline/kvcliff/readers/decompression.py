@@ -15,7 +15,11 @@ _MAGIC: tuple[tuple[bytes, Compression], ...] = (
     (b"\x28\xb5\x2f\xfd", "zstd"),
 )
 _DAMAGE = (EOFError, OSError, lzma.LZMAError, zstandard.ZstdError)
-_READ_BYTES = 256 * 1024
+#: A zstd block of four bytes may stand for 128 KiB: what is fed at once bounds the memory that it can take.
+_ZSTD_FEED_BYTES = 2 * 1024
+#: No real recording grows beyond this: the factor of the format, once there is much of it.
+_LARGEST_GROWTH: dict[Compression, int] = {"gzip": 500, "xz": 5000, "zstd": 5000}
+_GROWTH_ALLOWED_BYTES = 2 << 30
 
 
 def compression_of(start: bytes) -> Compression | None:
@@ -43,7 +47,7 @@ class _ZstdFrames(io.RawIOBase):
             EOFError: the file ends inside a frame.
         """
         while True:
-            block, self._left = self._left or self._file.read(_READ_BYTES), b""
+            block, self._left = self._left or self._file.read(_ZSTD_FEED_BYTES), b""
             if not block:
                 if self._is_inside:
                     raise EOFError("the zstd frame is not complete")
@@ -66,6 +70,8 @@ class TolerantStream(io.RawIOBase):
 
     def __init__(self, file: BinaryIO, compression: Compression | None) -> None:
         self._file = file
+        self._compression = compression
+        self._total_bytes = 0
         # One step at a time: a longer read that meets the damage would lose what it had read so far.
         self._read = _step_reader(file, compression)
         self._pending = b""
@@ -82,9 +88,23 @@ class TolerantStream(io.RawIOBase):
                 self._pending = self._read(len(buffer))
             except _DAMAGE as exc:
                 self.damage = f"compressed data ends or breaks early ({type(exc).__name__})"
+            self._total_bytes += len(self._pending)
+            self._check_growth()
         data, self._pending = self._pending[: len(buffer)], self._pending[len(buffer) :]
         buffer[: len(data)] = data
         return len(data)
+
+    def _check_growth(self) -> None:
+        """Stop at data that is made to fill memory or disk (an archive bomb)."""
+        if self._compression is None or self._total_bytes < _GROWTH_ALLOWED_BYTES:
+            return
+        factor = _LARGEST_GROWTH[self._compression]
+        if self._total_bytes > factor * self._file.tell():
+            self._pending = b""
+            self.damage = (
+                f"decompresses to more than {factor} times its size; reading stopped after "
+                f"{self._total_bytes / (1 << 30):.1f} GiB"
+            )
 
     def close(self) -> None:
         """Close this stream and the file under it."""
