@@ -22,9 +22,15 @@
 --        computes in the model's type; for other kinds but FP8 the rate is unknown.
 with
 
-effective as (
+given as (
 
-    select * from int_settings_effective
+    select
+        level,
+        map_from_entries(list((name, value) order by name)) as texts,
+        map_from_entries(list((name, number) order by name)) as numbers,
+        map_from_entries(list((name, origin) order by name)) as origins
+    from int_settings_effective
+    group by level
 
 ),
 
@@ -32,27 +38,20 @@ stated as (
 
     select
         level,
-        max(value) filter (where name = 'gpu_name') as gpu_name,
-        lower(max(value) filter (where name = 'dtype')) as dtype,
-        coalesce(lower(max(value) filter (where name = 'quantization')), '') as quantization,
-        coalesce(
-            max(number) filter (where name = 'gpu_memory_bytes'),
-            max(number) filter (where name = 'total_gpu_memory_bytes')
-        ) as memory_bytes,
-        coalesce(
-            max(origin) filter (where name = 'gpu_memory_bytes'),
-            max(origin) filter (where name = 'total_gpu_memory_bytes')
-        ) as memory_origin,
-        max(number) filter (where name = 'hbm_bytes_per_s') as hbm_bytes_per_s,
-        max(origin) filter (where name = 'hbm_bytes_per_s') as bandwidth_origin,
-        max(number) filter (where name = 'peak_flops_per_s') as flops_per_s,
-        max(origin) filter (where name = 'peak_flops_per_s') as flops_origin,
-        max(number) filter (where name = 'pcie_bytes_per_s') as pcie_bytes_per_s,
-        max(number) filter (where name = 'nvlink_bytes_per_s') as nvlink_bytes_per_s,
-        max(number) filter (where name = 'l2_bytes') as l2_bytes,
-        max(number) filter (where name = 'sm_count') as sm_count
-    from effective
-    group by level
+        texts['gpu_name'] as gpu_name,
+        lower(texts['dtype']) as dtype,
+        coalesce(lower(texts['quantization']), '') as quantization,
+        coalesce(numbers['gpu_memory_bytes'], numbers['total_gpu_memory_bytes']) as memory_bytes,
+        coalesce(origins['gpu_memory_bytes'], origins['total_gpu_memory_bytes']) as memory_origin,
+        numbers['hbm_bytes_per_s'] as hbm_bytes_per_s,
+        origins['hbm_bytes_per_s'] as bandwidth_origin,
+        numbers['peak_flops_per_s'] as flops_per_s,
+        origins['peak_flops_per_s'] as flops_origin,
+        numbers['pcie_bytes_per_s'] as pcie_bytes_per_s,
+        numbers['nvlink_bytes_per_s'] as nvlink_bytes_per_s,
+        numbers['l2_bytes'] as l2_bytes,
+        numbers['sm_count'] as sm_count
+    from given
 
 ),
 
@@ -70,7 +69,10 @@ fitting as (
     from stated
     inner join gpus
         on
-            regexp_matches(lower(stated.gpu_name), gpus.name_pattern)
+            (
+                regexp_matches(lower(stated.gpu_name), gpus.name_pattern)
+                or lower(stated.gpu_name) = lower(gpus.gpu)
+            )
             and not regexp_matches(lower(stated.gpu_name), '\bmig\b')
 
 ),

@@ -62,11 +62,21 @@ def ledger(
     used: tuple[Row, ...] = (),
     steps: tuple[Row, ...] = (),
     gaps: tuple[Row, ...] = (),
+    traced: tuple[Row, ...] = (),
+    samples: tuple[Row, ...] = (),
+    profiled: tuple[Row, ...] = (),
 ) -> duckdb.DuckDBPyConnection:
     con = build(
         "bandwidth_ledger",
         {"sources": [MODEL, LOG], "raw_settings": settings, "raw_log_iterations": steps},
-        {"kv_occupancy": used, "token_latency": gaps},
+        {
+            "kv_occupancy": used,
+            "token_latency": gaps,
+            "steps": traced,
+            "gpu_samples": samples,
+            "counter_phases": profiled,
+            "int_metric_values": (),
+        },
     )
     assert has_documented_columns(con, "bandwidth_ledger")
     assert is_unique(con, "bandwidth_ledger")
@@ -93,9 +103,11 @@ def test_one_sequence_against_two_terabytes_per_second() -> None:
     assert lines(con) == {
         "weights": (14_000_000_000, 7.0, None, None),
         "kv_read": (2_000_000_000, 1.0, None, None),
-        "floor": (16_000_000_000, 8.0, 125.0, None),
+        "kv_write": (2_000_000, 0.001, None, None),
+        "floor": (16_000_000_000, 8.0, 125.0, pytest.approx(2 / 3)),
         "achievable": (None, 10.0, 100.0, None),
         "measured": (None, 12.0, pytest.approx(83.333, abs=0.001), None),
+        "unexplained": (None, 2.0, None, None),
         "ratio_to_floor": (None, None, None, 1.5),
     }
 
@@ -113,7 +125,7 @@ def test_iteration_lines_win_and_leave_prefill_and_recompute_out() -> None:
     )
     found = lines(con)
     assert found["kv_read"] == (1_000_000_000, 0.5, None, None)
-    assert found["floor"] == (15_000_000_000, 7.5, pytest.approx(4 / 7.5e-3), None)
+    assert found["floor"] == (15_000_000_000, 7.5, pytest.approx(4 / 7.5e-3), 0.375)
     assert found["measured"] == (None, 20.0, 200.0, None)
     assert one(
         con, "select origin from bandwidth_ledger where line = 'measured' and step_class = 'decode'"
@@ -122,7 +134,7 @@ def test_iteration_lines_win_and_leave_prefill_and_recompute_out() -> None:
 
 def test_a_batch_reads_the_weights_once() -> None:
     con = ledger(SHAPE + TWO_TERABYTES + POOL, used=(occupancy(0.5, 10),), gaps=(latency(10.0, 10),))
-    assert lines(con)["floor"] == (15_000_000_000, 7.5, pytest.approx(10 / 7.5e-3), None)
+    assert lines(con)["floor"] == (15_000_000_000, 7.5, pytest.approx(10 / 7.5e-3), 0.75)
 
 
 def test_each_gpu_moves_its_share() -> None:
@@ -235,7 +247,13 @@ def test_a_cpu_engine_is_held_against_its_own_memory() -> None:
         ("NVIDIA A100-PCIE-40GB", 1.555e12),
         ("NVIDIA L4", 3.0e11),
         ("NVIDIA L40S", 8.64e11),
-        ("NVIDIA L40", None),
+        ("NVIDIA L40", 8.64e11),
+        ("NVIDIA A40", 6.96e11),
+        ("Tesla T4", 3.2e11),
+        ("Tesla V100-SXM2-32GB", 9.0e11),
+        ("NVIDIA B200", 8.0e12),
+        ("NVIDIA GB200", None),
+        ("AMD Instinct MI300X", 5.3e12),
         ("NVIDIA A10", 6.0e11),
         ("NVIDIA A10G", None),
         ("NVIDIA A100", None),
@@ -365,3 +383,151 @@ def test_private_models_keep_their_headers(model: str) -> None:
     con = build(model, raw, {"kv_occupancy": [occupancy(0.5)], "token_latency": [latency(10.0, 1)]})
     assert has_documented_columns(con, model)
     assert is_unique(con, model)
+
+
+MIXTURE = facts(
+    1,
+    model_type="qwen3_moe",
+    layers=48,
+    hidden_size=2048,
+    attention_heads=32,
+    kv_heads=4,
+    head_dim=128,
+    vocab_size=151_936,
+    num_experts=128,
+    experts_per_token=8,
+    expert_intermediate_size=768,
+    dtype="bfloat16",
+)
+EXPERT_BYTES = 48 * 128 * 3 * 2048 * 768 * 2
+
+
+@pytest.mark.parametrize(("batch", "touched"), [(1, 8 / 128), (16, 1 - (1 - 8 / 128) ** 16)])
+def test_a_mixture_reads_the_experts_that_its_batch_touches(batch: int, touched: float) -> None:
+    con = ledger(
+        MIXTURE + facts(0, hbm_bytes_per_s=2e12) + POOL,
+        used=(occupancy(0.5, batch),),
+        gaps=(latency(10.0, batch),),
+    )
+    weights = lines(con)["weights"][0]
+    # Embedding rows are looked up, not read; the rest of 30.53 billion parameters is.
+    everything = 2 * (30_532_110_336 - 151_936 * 2048)
+    assert weights == pytest.approx(everything - EXPERT_BYTES * (1 - touched), rel=1e-6)
+    assert f"{round(100 * touched)} % of the experts expected" in str(meaning(con, line="weights"))
+    assert "cannot_tell" not in lines(con)
+
+
+def test_the_batch_decides_which_experts_are_read() -> None:
+    con = ledger(MIXTURE + facts(0, hbm_bytes_per_s=2e12))
+    assert "how many tokens share a step" in str(meaning(con))
+
+
+def test_an_input_embedding_is_looked_up_and_not_read() -> None:
+    shape: dict[str, Any] = {
+        "model_type": "llama",
+        "layers": 32,
+        "hidden_size": 4096,
+        "attention_heads": 32,
+        "kv_heads": 8,
+        "head_dim": 128,
+        "intermediate_size": 14_336,
+        "vocab_size": 128_256,
+        "dtype": "bfloat16",
+    }
+    table_bytes = 128_256 * 4096 * 2
+    untied = lines(ledger(facts(1, **shape) + facts(0, hbm_bytes_per_s=2e12)))
+    assert untied["weights"][0] == 2 * 8_030_261_248 - table_bytes
+    tied = lines(ledger(facts(1, **shape, tie_word_embeddings="true") + facts(0, hbm_bytes_per_s=2e12)))
+    assert tied["weights"][0] == 2 * 8_030_261_248 - table_bytes
+
+
+def traced_step(number: int, start_ms: float, busy_ms: float, idle_ms: float, **more: object) -> Row:
+    start_ns = round(start_ms * 1e6)
+    return {
+        "replica_id": "0",
+        "source_id": 7,
+        "step_id": number,
+        "device_id": 0,
+        "phase": "decode",
+        "confidence": 0.95,
+        "generation_requests": 4,
+        "generation_tokens": 4,
+        "context_tokens": 0,
+        "kv_read_tokens": 250,
+        "gpu_busy_ns": round(busy_ms * 1e6),
+        "bubble_before_ns": round(idle_ms * 1e6),
+        "gpu_start_ns": start_ns,
+        "gpu_end_ns": start_ns + round(busy_ms * 1e6),
+        **more,
+    }
+
+
+def test_steps_of_the_trace_give_kv_read_and_idle_time() -> None:
+    traced = tuple(traced_step(number, 10.0 * number, 8.0, 2.0) for number in range(3))
+    con = ledger(SHAPE + TWO_TERABYTES + POOL, used=(occupancy(0.9, 4),), traced=traced)
+    found = lines(con)
+    # 250 labelled tokens of 2 MB each, not 90 % of the pool.
+    assert found["kv_read"] == (500_000_000, 0.25, None, None)
+    assert found["measured"][1] == 10.0
+    assert found["gpu_idle"][1] == 2.0
+    parts = found["achievable"][1], found["gpu_idle"][1], found["unexplained"][1]
+    assert sum(part for part in parts if isinstance(part, float)) == pytest.approx(10.0)
+
+
+def test_counters_tell_what_was_moved_while_steps_ran() -> None:
+    traced = tuple(traced_step(number, 10.0 * number, 8.0, 2.0) for number in range(3))
+    counter = {"source_id": 7, "device_id": 0}
+    samples = tuple(
+        {**counter, "counter": name, "value": value, "ts_ns": round(ms * 1e6)}
+        for ms in (1.0, 5.0, 9.0, 11.0)
+        for name, value in (("dram_read_pct", 0.0 if ms == 9.0 else 85.0), ("dram_write_pct", 5.0))
+    )
+    con = ledger(SHAPE + TWO_TERABYTES + POOL, used=(occupancy(0.9, 4),), traced=traced, samples=samples)
+    # The sample at 9 ms lies between two steps. 90 % of 2 TB/s over 8 ms of GPU time:
+    assert lines(con)["moved"] == (14_400_000_000, None, None, pytest.approx(0.9))
+
+
+def test_profiled_kernels_stand_in_for_samples_where_they_cover_the_phase() -> None:
+    phase = {"device_id": 0, "phase": "decode", "dram_use_ratio": 0.7, "is_covered": True}
+    settings = SHAPE + TWO_TERABYTES + POOL
+    con = ledger(settings, used=(occupancy(1.0),), gaps=(latency(12.0, 1),), profiled=(phase,))
+    assert lines(con)["moved"][3] == pytest.approx(0.7)
+    thin = ledger(
+        settings, used=(occupancy(1.0),), gaps=(latency(12.0, 1),), profiled=({**phase, "is_covered": False},)
+    )
+    assert "moved" not in lines(thin)
+
+
+def test_all_reduces_have_their_own_line() -> None:
+    settings = facts(1, layers=32, hidden_size=4096, kv_heads=8, head_dim=128, dtype="float16") + facts(
+        0, hbm_bytes_per_s=2e12, weight_bytes=14_000_000_000, nvlink_bytes_per_s=3e11, tensor_parallel_size=4
+    )
+    con = ledger(settings + POOL, used=(occupancy(0.5, 8),), gaps=(latency(10.0, 8),))
+    sent = 2 * 32 * 8 * 4096 * 2 * 2 * 3 / 4
+    assert lines(con)["collectives"][:2] == (round(sent), pytest.approx(sent / 3e11 * 1e3))
+    found = lines(con)
+    total = sum(
+        value
+        for line in ("achievable", "collectives", "unexplained")
+        if isinstance(value := found[line][1], float)
+    )
+    assert total == pytest.approx(10.0)
+
+
+def test_a_large_batch_is_bound_by_its_flops() -> None:
+    shape: dict[str, Any] = {
+        "model_type": "llama",
+        "layers": 32,
+        "hidden_size": 4096,
+        "attention_heads": 32,
+        "kv_heads": 8,
+        "head_dim": 128,
+        "intermediate_size": 14_336,
+        "vocab_size": 128_256,
+        "dtype": "bfloat16",
+    }
+    facts_of_gpu = facts(0, hbm_bytes_per_s=3.35e12, peak_flops_per_s=1e14)
+    con = ledger(facts(1, **shape) + facts_of_gpu, gaps=(latency(200.0, 512),))
+    assert lines(con)["compute"][1] > lines(con)["floor"][1]
+    assert lines(con)["achievable"][1] == pytest.approx(lines(con)["compute"][1] / 0.8)
+    assert lines(con)["compute"][1] == pytest.approx(2 * 7_504_924_672 * 512 / 1e14 * 1e3, rel=1e-3)

@@ -60,12 +60,18 @@ def occupancy(
 
 
 def ledger(
-    settings: list[Row], *used: Row, sources: tuple[Row, ...] = (MODEL, LOG), events: tuple[Row, ...] = ()
+    settings: list[Row],
+    *used: Row,
+    sources: tuple[Row, ...] = (MODEL, LOG),
+    events: tuple[Row, ...] = (),
+    requests: tuple[Row, ...] = (),
+    rows: dict[str, tuple[Row, ...]] | None = None,
+    metrics: tuple[Row, ...] = (),
 ) -> duckdb.DuckDBPyConnection:
     con = build(
         "capacity_ledger",
-        {"sources": sources, "raw_settings": settings, "raw_log_events": events},
-        {"kv_occupancy": used},
+        {"sources": sources, "raw_settings": settings, "raw_log_events": events, **(rows or {})},
+        {"kv_occupancy": used, "requests": requests, "int_metric_values": metrics},
     )
     assert has_documented_columns(con, "capacity_ledger")
     assert is_unique(con, "capacity_ledger")
@@ -82,9 +88,9 @@ def assert_balanced(con: duckdb.DuckDBPyConnection) -> None:
         from capacity_ledger
         group by all
         having
-            coalesce(sum(bytes) filter (where line <> 'total'), 0)
+            coalesce(sum(bytes) filter (where is_part), 0)
             <> coalesce(max(bytes) filter (where line = 'total'), 0)
-            or coalesce(sum(tokens) filter (where line <> 'total'), 0)
+            or coalesce(sum(tokens) filter (where is_part), 0)
             <> coalesce(max(tokens) filter (where line = 'total'), 0)
         """,
     )
@@ -93,7 +99,19 @@ def assert_balanced(con: duckdb.DuckDBPyConnection) -> None:
 
 def lines(con: duckdb.DuckDBPyConnection, tier: str = "hbm") -> dict[object, tuple[object, ...]]:
     rows = table(
-        con, f"select line, bytes, tokens from capacity_ledger where tier = '{tier}' order by line_no"
+        con,
+        "select line, bytes, tokens from capacity_ledger "
+        f"where tier = '{tier}' and (is_part or line = 'total') order by line_no",
+    )
+    return {row[0]: row[1:] for row in rows}
+
+
+def beside(con: duckdb.DuckDBPyConnection, tier: str = "hbm") -> dict[object, tuple[object, ...]]:
+    """The lines that are no parts: bytes, tokens, requests and what they say."""
+    rows = table(
+        con,
+        "select line, bytes, tokens, request_count, meaning from capacity_ledger "
+        f"where tier = '{tier}' and not is_part and line <> 'total' order by line_no",
     )
     return {row[0]: row[1:] for row in rows}
 
@@ -379,9 +397,179 @@ def test_levels_and_replicas_have_their_own_books() -> None:
     ]
 
 
+#: What the log of a recorded llama-2-13b run states of a 64 GB part.
+PROFILED: dict[str, Any] = {
+    "num_gpu_blocks": 2657,
+    "block_size": 16,
+    "total_gpu_memory_bytes": round(63.43 * GIB),
+    "gpu_memory_utilization": 0.9,
+    "peak_torch_memory_bytes": round(24.55 * GIB),
+    "non_torch_memory_bytes": round(0.10 * GIB),
+    "max_num_seqs": 64,
+}
+
+
+def test_block_count_follows_from_memory_weights_and_peak() -> None:
+    con = ledger(facts(1, **LLAMA_2_13B) + facts(2, **PROFILED), occupancy(0.5))
+    room, tokens, _, meaning = beside(con)["pool_check"]
+    assert room == pytest.approx(2657 * 16 * 819_200, rel=1e-3)
+    assert tokens == 2657 * 16
+    assert meaning == "memory x limit less weights, peak and rest; the pool is 100.0 % of it"
+
+
+def test_a_pool_of_other_size_shows_in_the_check() -> None:
+    halved = {**PROFILED, "num_gpu_blocks": 1329}
+    con = ledger(facts(1, **LLAMA_2_13B) + facts(2, **halved), occupancy(0.5))
+    assert str(beside(con)["pool_check"][3]).endswith("the pool is 50.0 % of it")
+
+
+@pytest.mark.parametrize(("blocks", "words"), [(2657, "100.0 % of it"), (128, "4.8 % of it: the block")])
+def test_the_pool_that_the_engine_prints_is_held_against_the_books(blocks: int, words: str) -> None:
+    stated = {"num_gpu_blocks": blocks, "block_size": 16, "kv_cache_bytes": 2657 * 16 * 819_200}
+    con = ledger(facts(1, **LLAMA_2_13B) + facts(2, **stated), occupancy(0.5))
+    assert words in str(beside(con)["pool_printed"][3])
+    assert beside(con)["pool_printed"][0] == 2657 * 16 * 819_200
+
+
+def test_telemetry_is_held_against_the_parts() -> None:
+    settings = facts(1, **LLAMA_2_13B) + facts(2, **PROFILED)
+    device = source(3, "nvidia_smi.csv", "device")
+    parts = 2657 * 16 * 819_200 + round(24.55 * GIB) + round(0.10 * GIB)
+
+    def said(used_bytes: int) -> str:
+        sample = {"source_id": 3, "device_id": 0, "counter": "memory_used_bytes", "src_ns": 0}
+        con = ledger(
+            settings,
+            occupancy(0.5),
+            sources=(MODEL, LOG, device),
+            rows={"raw_device_samples": ({**sample, "value": float(used_bytes)},)},
+        )
+        assert beside(con)["device_used"][0] == used_bytes
+        return str(beside(con)["device_used"][3])
+
+    assert "0.93 GiB more than the parts above" in said(parts + round(0.93 * GIB))
+    assert "0.50 GiB less than the parts above" in said(parts - round(0.5 * GIB))
+
+
+def test_last_blocks_are_half_empty_on_average() -> None:
+    settings = facts(1, **LLAMA_2_13B) + facts(2, num_gpu_blocks=100, block_size=16)
+    con = ledger(settings, occupancy(0.5, semantics="referenced_blocks", running_count=8))
+    assert lines(con)["kv_used_peak"] == ((800 - 60) * 819_200, 740)
+    assert lines(con)["kv_block_tails"] == (60 * 819_200, 60)
+    assert lines(con)["kv_free"] == (800 * 819_200, 800)
+    assert "kv_block_tails" not in lines(
+        ledger(settings, occupancy(0.5, semantics="live_tokens", running_count=8))
+    )
+
+
+def test_cached_prefixes_are_apart_from_free_room_where_the_engine_says_so() -> None:
+    settings = facts(1, **LLAMA_2_13B) + facts(2, kv_cache_tokens=1_000)
+    gauge = {"replica_id": "0", "source_id": 2, "series_id": 1, "scrape_no": 1, "ts_ns": 5}
+    metrics = (
+        {**gauge, "name": "sglang:kv_evictable_tokens", "value": 300.0},
+        {**gauge, "series_id": 2, "name": "sglang:max_total_num_tokens", "value": 1_000.0},
+    )
+    con = ledger(settings, occupancy(0.6, ts_ns=5, semantics="live_tokens"), metrics=metrics)
+    assert lines(con)["kv_cached"] == (300 * 819_200, 300)
+    assert lines(con)["kv_free"] == (100 * 819_200, 100)
+
+
+def test_requests_of_the_runs_lengths() -> None:
+    settings = facts(1, **LLAMA_2_13B) + facts(2, num_gpu_blocks=2657, block_size=16)
+    requests = tuple(
+        {"source_id": 4, "request_no": number, "prompt_tokens": 300, "output_tokens": tokens, **more}
+        for number, (tokens, more) in enumerate(
+            [(200, {}), (210, {}), (9_000, {"is_error": True}), (9_000, {"is_warmup": True})]
+        )
+    )
+    con = ledger(settings, occupancy(0.5, running_count=40), requests=requests)
+    # 505 tokens on average take 32 blocks of 16; 2,657 blocks hold 83 of them.
+    assert beside(con)["requests_fit"][:3] == (512 * 819_200, 512, 83)
+    assert beside(con)["requests_fit"][3] == "83 requests of this run's mean length fit at their full length"
+    assert beside(con)["per_request"][3] == ("share of one of 40 running requests at the highest occupancy")
+    assert beside(con)["per_request"][:3] == (21_256 // 40 * 819_200 + 327_680, 531, 40)
+
+
+def test_more_requests_than_fit_are_explained() -> None:
+    settings = facts(1, **LLAMA_2_13B) + facts(2, num_gpu_blocks=100, block_size=16)
+    request = {"source_id": 4, "request_no": 1, "prompt_tokens": 790, "output_tokens": 10}
+    con = ledger(settings, occupancy(0.9, running_count=19), requests=(request,))
+    count, words = beside(con)["requests_fit"][2:]
+    assert count == 2
+    assert str(words).endswith("; 19 ran at once: shared prefixes, or not yet at full length")
+
+
+def test_totals_of_a_client_stand_in_for_its_requests() -> None:
+    settings = facts(1, **LLAMA_2_13B) + facts(2, num_gpu_blocks=2657, block_size=16)
+    total = {"source_id": 3, "load_no": 0}
+    con = ledger(
+        settings,
+        occupancy(0.5),
+        sources=(MODEL, LOG, source(3, "bench.json", "client")),
+        rows={
+            "raw_client_summary": (
+                {**total, "name": "completed", "value": 10.0},
+                {**total, "name": "total_input_tokens", "value": 3_000.0},
+                {**total, "name": "total_output_tokens", "value": 2_050.0},
+            )
+        },
+    )
+    assert beside(con)["requests_fit"][1:3] == (512, 83)
+
+
+def test_long_sequences_give_room_back_in_windowed_layers() -> None:
+    windowed = {**LLAMA_2_13B, "sliding_window": 1_024, "sliding_window_layers": 20}
+    settings = facts(1, **windowed) + facts(2, num_gpu_blocks=1_000, block_size=16)
+    requests = ({"source_id": 4, "request_no": 1, "prompt_tokens": 4_000, "output_tokens": 96},)
+    con = ledger(settings, occupancy(0.5), requests=requests)
+    request_bytes = 409_600 * (4_096 + 1_024)
+    assert beside(con)["requests_fit"][:3] == (request_bytes, 4_096, 16_000 * 819_200 // request_bytes)
+
+
+@pytest.mark.parametrize(
+    ("used", "waiting", "running", "words"),
+    [
+        (0.99, 0, 64, "no request waited"),
+        (0.99, 9, 40, "KV pool: at its ceiling in 100 % of the samples with waiting requests"),
+        (0.50, 9, 64, "max_num_seqs (64): the pool was at its ceiling in 0 % of the samples"),
+        (0.50, 9, 40, "token budget of a step, or a limit that no file states"),
+    ],
+)
+def test_what_held_requests_back(used: float, waiting: int, running: int, words: str) -> None:
+    con = ledger(
+        facts(1, **LLAMA_2_13B) + facts(2, **PROFILED),
+        occupancy(used, waiting_count=waiting, running_count=running),
+    )
+    assert str(beside(con)["admission"][3]).startswith(words)
+    assert beside(con)["admission"][2] == 64
+
+
+def test_a_store_outside_the_engine_has_its_own_books() -> None:
+    sample = {"source_id": 2, "line_no": 1, "tier": "mooncake", "capacity_bytes": 100 * GIB}
+    con = ledger(
+        facts(1, **LLAMA_2_13B),
+        occupancy(0.5),
+        rows={
+            "raw_tier_samples": (
+                {**sample, "src_ns": 0, "used_bytes": 10 * GIB},
+                {**sample, "line_no": 2, "src_ns": 1, "used_bytes": 40 * GIB},
+            )
+        },
+    )
+    assert lines(con, "remote") == {
+        "kv_used_peak": (40 * GIB, None),
+        "kv_free": (60 * GIB, None),
+        "total": (100 * GIB, None),
+    }
+
+
 def test_nothing_stated_still_says_so() -> None:
     con = ledger([], occupancy(0.5))
-    assert table(con, "select line, bytes, tokens, meaning from capacity_ledger order by line_no") == [
+    assert table(
+        con,
+        "select line, bytes, tokens, meaning from capacity_ledger "
+        "where is_part or line = 'total' order by line_no",
+    ) == [
         ("kv_pool", None, None, "no file states how many tokens the KV cache holds"),
         (
             "total",
@@ -401,12 +589,15 @@ def test_nothing_stated_still_says_so() -> None:
         "int_ledger_kv_use",
         "int_ledger_pools",
         "int_ledger_parts",
+        "int_ledger_checks",
     ],
 )
 def test_private_models_keep_their_headers(model: str) -> None:
     settings = facts(1, **LLAMA_2_13B) + facts(2, num_gpu_blocks=2657, num_cpu_blocks=327, block_size=16)
     con = build(
-        model, {"sources": [MODEL, LOG], "raw_settings": settings}, {"kv_occupancy": [occupancy(0.5)]}
+        model,
+        {"sources": [MODEL, LOG], "raw_settings": settings},
+        {"kv_occupancy": [occupancy(0.5)], "requests": []},
     )
     assert has_documented_columns(con, model)
     assert is_unique(con, model)

@@ -3,70 +3,90 @@
 from collections.abc import Mapping
 from typing import Final
 
+from kvcliff.readers.model_experts import expert_settings
+from kvcliff.readers.model_layers import layer_settings
+from kvcliff.readers.model_quantization import quantization_settings
+from kvcliff.readers.model_values import ConfigValues
+
 _TEXT_LIMIT: Final = 80
 #: Canonical setting and the keys that carry it, newest spelling first (GPT-2 and Falcon use short ones).
-_KEYS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
-    ("model_type", ("model_type",)),
-    ("layers", ("num_hidden_layers", "n_layer", "num_layers")),
+_COUNTS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
+    ("layers", ("num_hidden_layers", "n_layer", "n_layers", "num_layers")),
     ("hidden_size", ("hidden_size", "n_embd", "d_model")),
-    ("attention_heads", ("num_attention_heads", "n_head", "num_heads")),
-    ("kv_heads", ("num_key_value_heads", "num_kv_heads", "n_head_kv")),
-    ("head_dim", ("head_dim",)),
-    ("intermediate_size", ("intermediate_size", "ffn_dim", "n_inner")),
+    ("attention_heads", ("num_attention_heads", "n_head", "n_heads", "num_heads")),
+    ("kv_heads", ("num_key_value_heads", "num_kv_heads", "n_head_kv", "kv_n_heads")),
+    ("head_dim", ("head_dim", "attention_head_dim")),
+    ("intermediate_size", ("intermediate_size", "ffn_dim", "ffn_hidden_size", "n_inner")),
     ("vocab_size", ("vocab_size",)),
-    ("dtype", ("dtype", "torch_dtype")),
-    ("sliding_window", ("sliding_window",)),
     ("kv_lora_rank", ("kv_lora_rank",)),
     ("qk_rope_head_dim", ("qk_rope_head_dim",)),
-    ("num_experts", ("num_local_experts", "num_experts", "n_routed_experts")),
-    ("experts_per_token", ("num_experts_per_tok", "num_experts_per_token", "moe_topk")),
-    ("tie_word_embeddings", ("tie_word_embeddings",)),
+    ("qk_nope_head_dim", ("qk_nope_head_dim",)),
+    ("q_lora_rank", ("q_lora_rank",)),
+    ("v_head_dim", ("v_head_dim",)),
+    ("full_kv_heads", ("num_global_key_value_heads",)),
+    ("full_head_dim", ("global_head_dim",)),
     ("max_position_embeddings", ("max_position_embeddings", "n_positions", "max_seq_len")),
 )
-_TEXT_SETTINGS: Final = ("model_type", "dtype")
-_FLAG_SETTINGS: Final = ("tie_word_embeddings",)
-#: Multimodal models keep the language model's shape one level down.
-_INNER: Final = ("text_config", "llm_config", "language_config")
+_TEXTS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
+    ("model_type", ("model_type",)),
+    ("dtype", ("dtype", "torch_dtype")),
+    ("state_dtype", ("mamba_ssm_dtype",)),
+)
+#: Multimodal models keep the language model's shape one level down, some families parts of theirs.
+_INNER: Final = ("text_config", "llm_config", "language_config", "attn_config", "ffn_config")
+#: Families whose feed-forward width follows from the hidden size unless it is stated.
+_WIDE_FACTOR: Final = {"gpt2": 4, "falcon": 4, "bloom": 4, "gptj": 4, "gpt_bigcode": 4, "mpt": 4}
 
 
 def model_shape(config: Mapping[str, object]) -> dict[str, str]:
     """Return the canonical model settings that a configuration states, with the defaults that its keys imply.
 
     Key/value heads default to the query heads (MHA), the head dimension to hidden size / query heads.
+    Counts of layers of a kind are stated only where not all layers are of one kind.
     """
-    inner = next((config[key] for key in _INNER if isinstance(config.get(key), dict)), {})
-    merged = {**config, **inner} if isinstance(inner, dict) else dict(config)
+    merged = dict(config)
+    for key in _INNER:
+        inner = config.get(key)
+        if isinstance(inner, dict):
+            # An outer value stays where the inner object is silent (element type, tied embeddings).
+            merged.update({name: value for name, value in inner.items() if value is not None})
+    values = ConfigValues(merged)
     found: dict[str, str] = {}
-    for name, keys in _KEYS:
-        text = next((text for key in keys if (text := _text(name, merged.get(key))) is not None), None)
+    for name, keys in _TEXTS:
+        text = next((text for key in keys if (text := values.text(key)) is not None), None)
         if text is not None:
-            found[name] = text
-    if merged.get("use_sliding_window") is False:
-        found.pop("sliding_window", None)
-    method = merged.get("quantization_config")
-    if isinstance(method, dict) and isinstance(method.get("quant_method"), str):
-        found["quantization"] = method["quant_method"][:_TEXT_LIMIT]
-    return _with_defaults(found, merged)
+            found[name] = text.removeprefix("torch.")[:_TEXT_LIMIT]
+    for name, keys in _COUNTS:
+        count = next((count for key in keys if (count := values.count(key)) is not None), None)
+        if count is not None:
+            found[name] = str(count)
+    is_tied = values.flag("tie_word_embeddings")
+    if is_tied is not None:
+        found["tie_word_embeddings"] = str(is_tied).lower()
+    _add_defaults(found, values)
+    found.update(layer_settings(values, int(found.get("layers", 0))))
+    found.update(expert_settings(values, int(found.get("layers", 0))))
+    found.update(quantization_settings(merged.get("quantization_config")))
+    return found
 
 
-def _with_defaults(found: dict[str, str], config: Mapping[str, object]) -> dict[str, str]:
-    """Return the shape with the values that follow from others."""
+def _add_defaults(found: dict[str, str], values: ConfigValues) -> None:
+    """Add the values that follow from others."""
     heads = int(found.get("attention_heads", 0))
     width = int(found.get("hidden_size", 0))
-    if heads and config.get("multi_query") is True and config.get("new_decoder_architecture") is not True:
+    is_new_falcon = values.flag("new_decoder_architecture") is True
+    if heads and values.flag("multi_query") is True and not is_new_falcon:
         found["kv_heads"] = "1"
     elif heads:
         found.setdefault("kv_heads", str(heads))
     if heads and width and width % heads == 0:
         found.setdefault("head_dim", str(width // heads))
-    return found
-
-
-def _text(name: str, value: object) -> str | None:
-    """Return a value as setting text, or ``None`` when it has not the kind that the setting needs."""
-    if name in _TEXT_SETTINGS:
-        return value.removeprefix("torch.")[:_TEXT_LIMIT] if isinstance(value, str) and value else None
-    if name in _FLAG_SETTINGS:
-        return str(value).lower() if isinstance(value, bool) else None
-    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 < value < 1 << 48
-    return str(value) if is_count else None
+    factor = _WIDE_FACTOR.get(found.get("model_type", ""))
+    if factor is not None and width:
+        found.setdefault("intermediate_size", str(factor * width))
+    if found.get("full_head_dim") == found.get("head_dim"):
+        found.pop("full_head_dim", None)
+    if found.get("full_kv_heads") == found.get("kv_heads"):
+        found.pop("full_kv_heads", None)
+    if "kv_lora_rank" not in found and found.get("v_head_dim") == found.get("head_dim"):
+        found.pop("v_head_dim", None)

@@ -6,6 +6,8 @@ from typing import Final, Literal
 
 import polars as pl
 
+from kvcliff.readers.json_values import whole_text
+
 SettingGroup = Literal["model", "engine", "gpu", "slo", "clock"]
 
 
@@ -56,10 +58,33 @@ SETTING_NAMES: Final[tuple[SettingName, ...]] = (
         ("dtype", None, "element type of weights and activations"),
         ("quantization", None, "weight quantisation method"),
         ("sliding_window", "tokens", "attention window of sliding-window layers"),
+        ("sliding_window_layers", None, "layers with a windowed cache of their own; all when none is stated"),
+        ("attention_layers", None, "layers with attention, when not all have it"),
+        ("kv_shared_layers", None, "attention layers that read the KV cache of another layer"),
+        ("mlp_layers", None, "layers with a feed-forward part, when not all have it"),
+        ("full_kv_heads", None, "key/value heads of full-attention layers, when others differ"),
+        ("full_head_dim", None, "elements per head of full-attention layers, when others differ"),
+        ("v_head_dim", None, "elements per value head, when keys are wider or narrower"),
         ("kv_lora_rank", None, "latent width of MLA"),
         ("qk_rope_head_dim", None, "rotary width of MLA keys"),
+        ("qk_nope_head_dim", None, "width of MLA keys without the rotary part"),
+        ("q_lora_rank", None, "latent width of MLA queries"),
+        ("state_layers", None, "layers that keep a state of constant size (Mamba, linear attention)"),
+        ("state_heads", None, "heads of a state layer"),
+        ("state_head_dim", None, "elements per head of a state layer"),
+        ("state_width", None, "states kept per element of a head"),
+        ("conv_channels", None, "channels of the short convolution of a state layer"),
+        ("conv_kernel", None, "length of that convolution"),
+        ("state_dtype", None, "element type of the states, when not the model's"),
         ("num_experts", None, "experts of a mixture layer"),
         ("experts_per_token", None, "experts used per token"),
+        ("moe_layers", None, "layers with experts; all when only experts are stated"),
+        ("expert_intermediate_size", None, "feed-forward width of one expert"),
+        ("shared_expert_intermediate_size", None, "feed-forward width of the experts that every token uses"),
+        ("weight_bits", None, "bits of a quantised weight"),
+        ("quant_group_size", None, "quantised weights that share a scale"),
+        ("quant_scale_bits", None, "bits of that scale and zero point"),
+        ("quantized_part", None, "linear: all matrices but embeddings are quantised; experts: experts alone"),
         ("tie_word_embeddings", None, "whether input and output embeddings are one matrix"),
         ("max_position_embeddings", "tokens", "longest position the model knows"),
         ("weight_bytes", "bytes", "memory of the weights on one replica"),
@@ -94,6 +119,7 @@ SETTING_NAMES: Final[tuple[SettingName, ...]] = (
         ("tensor_parallel_size", None, "ranks that share each layer"),
         ("pipeline_parallel_size", None, "ranks that share the layer stack"),
         ("data_parallel_size", None, "replicas of the model in one engine"),
+        ("expert_parallel_size", None, "ranks that share the experts; as tensor parallel when not stated"),
         ("num_speculative_tokens", "tokens", "draft tokens per step"),
         ("enforce_eager", None, "whether CUDA graphs are switched off"),
         ("cuda_graph_mode", None, "which steps run as CUDA graphs"),
@@ -149,9 +175,9 @@ def settings_frame(settings: Iterable[Setting]) -> pl.DataFrame:
     return pl.DataFrame(
         {
             "line_no": pl.Series([row.line_no for row in rows], dtype=pl.Int64),
-            "scope": pl.Series([row.scope for row in rows], dtype=pl.String),
+            "scope": pl.Series([whole_text(row.scope) for row in rows], dtype=pl.String),
             "name": pl.Series([row.name for row in rows], dtype=pl.String),
-            "value": pl.Series([row.value for row in rows], dtype=pl.String),
+            "value": pl.Series([whole_text(row.value) for row in rows], dtype=pl.String),
             "unit": pl.Series([_UNITS[row.name] for row in rows], dtype=pl.String),
         }
     )
