@@ -43,7 +43,11 @@ class TableSink:
         return frame.height
 
     def rows(self, table: str) -> list[dict[str, object]]:
-        return [row for frame in self.frames.get(table, []) for row in frame.iter_rows(named=True)]
+        found = [row for frame in self.frames.get(table, []) for row in frame.iter_rows(named=True)]
+        if table != "raw_counter_values":
+            return found
+        names = {row["metric_no"]: row for row in self.rows("raw_counter_metrics")}
+        return [{**names[row["metric_no"]], **row} for row in found]
 
     def metrics(self, kernel_no: int = 0) -> dict[str, float | None]:
         """Return the values of one kernel by metric, device attributes among them."""
@@ -202,7 +206,7 @@ def kernel_row(
 
 
 def value_rows(metrics: Mapping[str, float | None], kernel_no: int = 0, source_id: int = 1) -> list[Row]:
-    """Return rows of ``raw_counter_values``."""
+    """Return values with the name of their metric, for :func:`counter_values`."""
     return [
         {
             "source_id": source_id,
@@ -214,3 +218,19 @@ def value_rows(metrics: Mapping[str, float | None], kernel_no: int = 0, source_i
         }
         for metric, value in metrics.items()
     ]
+
+
+def counter_values(named: Iterable[Row]) -> dict[str, list[Row]]:
+    """Return the rows of ``raw_counter_metrics`` and ``raw_counter_values`` of values with names."""
+    numbers: dict[tuple[object, object], int] = {}
+    values = []
+    for row in named:
+        number = numbers.setdefault((row["source_id"], row["metric"]), len(numbers))
+        values.append(
+            {"metric_no": number, **{key: row[key] for key in ("source_id", "kernel_no", "value", "quality")}}
+        )
+    metrics = [
+        {"source_id": source_id, "metric_no": number, "metric": metric, "unit": ""}
+        for (source_id, metric), number in numbers.items()
+    ]
+    return {"raw_counter_metrics": metrics, "raw_counter_values": values}

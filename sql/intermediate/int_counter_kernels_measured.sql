@@ -12,7 +12,7 @@
 --   occupancy_pct          DOUBLE   [%] achieved occupancy
 --   tensor_pct             DOUBLE   [%] tensor pipe
 --   all_hit_pct            DOUBLE   [%] L2 hit rate of all clients
---   fabric_pct             DOUBLE   [%] traffic from the other L2 partition
+--   fabric_pct             DOUBLE   [%] traffic from the other L2 partition, its sectors or its port
 --   wave_count             DOUBLE   waves of thread blocks
 --   pass_count             DOUBLE   passes over the kernel
 --   read_hit_sectors       DOUBLE   L2 look-ups of SM reads that hit
@@ -24,6 +24,8 @@
 --   fabric_sectors         DOUBLE   L2 look-ups from the other partition
 --   host_sectors           DOUBLE   L2 fills from host memory
 --   peer_sectors           DOUBLE   L2 look-ups backed by another GPU
+--   slice_idle_ratio       DOUBLE   share of time for which the mean L2 slice idles behind the busiest one
+--   memory_stall_ratio     DOUBLE   warps that wait for memory over warps in flight, at each issue
 --   dram_bytes             DOUBLE   [bytes] DRAM traffic
 --   measured_peak_per_s    DOUBLE   [bytes/s] peak at the clock while the kernel ran
 --   theoretical_per_s      DOUBLE   [bytes/s] peak by memory clock and bus width
@@ -31,88 +33,62 @@
 --   l2_bytes               DOUBLE   [bytes] L2 cache
 --   gpu_name               VARCHAR  name of the GPU, null when the file does not say
 --   is_failed              BOOLEAN  the profiler could not measure this kernel
+--   has_fabric             BOOLEAN  traffic between L2 partitions was collected: the GPU has them
 --   has_all_hit            BOOLEAN  the hit rate of all clients was collected
 --   has_bad_hit            BOOLEAN  a hit rate lay outside 0 to 100 and was left out
--- notes: DRAM bytes are read plus write, else the total, else rate times duration. Values of a kernel that
+-- notes: slice_idle_ratio is the profiler's own rule, (1 - mean / max) x active / elapsed, from cycles, else
+--        from look-ups. Without the profiler's warp latency the warps in flight come from occupancy, issue
+--        rate and the GPU's slots. DRAM bytes are read plus write, else the total, else rate times duration. Values of a kernel that
 --        was not launched (grid 0, nan) are zeros or nan and not used.
 with
 
 wanted as (
-
     select
         source_id,
         kernel_no,
-        max(value) filter (where metric = 'gpu__time_duration.sum') as duration_ns,
-        max(value) filter (
-            where metric = 'sm__throughput.avg.pct_of_peak_sustained_elapsed'
-        ) as sm_pct,
-        max(value) filter (
-            where metric = 'gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed'
-        ) as memory_pct,
-        coalesce(
-            max(value) filter (
-                where metric = 'gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed'
-            ),
-            max(value) filter (where metric = 'dram__throughput.avg.pct_of_peak_sustained_elapsed')
-        ) as dram_pct,
-        max(value) filter (
-            where metric = 'lts__throughput.avg.pct_of_peak_sustained_elapsed'
-        ) as l2_pct,
-        max(value) filter (
-            where metric = 'sm__warps_active.avg.pct_of_peak_sustained_active'
-        ) as occupancy_pct,
-        coalesce(
-            max(value) filter (
-                where metric = 'sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active'
-            ),
-            max(value) filter (
-                where metric = 'sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed'
-            ),
-            max(value) filter (
-                where metric = 'sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active'
-            )
-        ) as tensor_pct,
-        max(value) filter (where metric = 'lts__t_sector_hit_rate.pct') as all_hit_pct,
-        max(value) filter (
-            where metric = 'lts__t_sectors_srcunit_ltcfabric.avg.pct_of_peak_sustained_elapsed'
-        ) as fabric_pct,
-        max(value) filter (where metric = 'launch__waves_per_multiprocessor') as wave_count,
-        max(value) filter (where metric = 'profiler__replayer_passes') as pass_count,
-        max(value) filter (
-            where metric = 'lts__t_sectors_srcunit_tex_op_read_lookup_hit.sum'
-        ) as read_hit_sectors,
-        max(value) filter (
-            where metric = 'lts__t_sectors_srcunit_tex_op_read_lookup_miss.sum'
-        ) as read_miss_sectors,
-        max(value) filter (where metric = 'lts__t_sectors.sum') as sectors,
-        max(value) filter (where metric = 'lts__t_sectors.max') as sectors_max,
-        max(value) filter (where metric = 'lts__t_sectors.avg') as sectors_mean,
-        max(value) filter (where metric = 'lts__t_sectors_srcunit_tex.sum') as tex_sectors,
-        max(value) filter (where metric = 'lts__t_sectors_srcunit_ltcfabric.sum')
-            as fabric_sectors,
-        coalesce(
-            max(value) filter (where metric = 'lts__d_sectors_fill_sysmem.sum'),
-            max(value) filter (where metric = 'lts__t_sectors_srcunit_tex_aperture_sysmem.sum')
-        ) as host_sectors,
-        max(value) filter (where metric = 'lts__t_sectors_srcunit_tex_aperture_peer.sum')
+        max(value) filter (where name = 'duration_ns') as duration_ns,
+        max(value) filter (where name = 'sm_pct') as sm_pct,
+        max(value) filter (where name = 'memory_pct') as memory_pct,
+        max(value) filter (where name = 'l2_pct') as l2_pct,
+        max(value) filter (where name = 'occupancy_pct') as occupancy_pct,
+        max(value) filter (where name = 'all_hit_pct') as all_hit_pct,
+        max(value) filter (where name = 'fabric_pct') as fabric_pct,
+        max(value) filter (where name = 'fabric_port_pct') as fabric_port_pct,
+        max(value) filter (where name = 'wave_count') as wave_count,
+        max(value) filter (where name = 'pass_count') as pass_count,
+        max(value) filter (where name = 'read_hit_sectors') as read_hit_sectors,
+        max(value) filter (where name = 'read_miss_sectors') as read_miss_sectors,
+        max(value) filter (where name = 'sectors') as sectors,
+        max(value) filter (where name = 'sectors_max') as sectors_max,
+        max(value) filter (where name = 'sectors_mean') as sectors_mean,
+        max(value) filter (where name = 'tex_sectors') as tex_sectors,
+        max(value) filter (where name = 'fabric_sectors') as fabric_sectors,
+        max(value) filter (where name = 'slice_cycles_mean') as slice_cycles_mean,
+        max(value) filter (where name = 'slice_cycles_max') as slice_cycles_max,
+        max(value) filter (where name = 'slice_cycles') as slice_cycles,
+        max(value) filter (where name = 'slice_cycles_elapsed') as slice_cycles_elapsed,
+        max(value) filter (where name = 'memory_stall_warps') as memory_stall_warps,
+        max(value) filter (where name = 'stall_warps') as stall_warps,
+        max(value) filter (where name = 'issue_pct') as issue_pct,
+        max(value) filter (where name = 'total_bytes') as total_bytes,
+        max(value) filter (where name = 'bytes_per_s') as bytes_per_s,
+        max(value) filter (where name = 'peak_bytes') as peak_bytes,
+        max(value) filter (where name = 'dram_hz') as dram_hz,
+        max(value) filter (where name = 'launch_sm_count') as launch_sm_count,
+        arg_min(value, preference) filter (where name = 'dram_pct' and value is not null)
+            as dram_pct,
+        arg_min(value, preference) filter (where name = 'tensor_pct' and value is not null)
+            as tensor_pct,
+        arg_min(value, preference) filter (where name = 'host_sectors' and value is not null)
+            as host_sectors,
+        arg_min(value, preference) filter (where name = 'peer_sectors' and value is not null)
             as peer_sectors,
-        coalesce(
-            max(value) filter (where metric = 'dram__bytes_read.sum'),
-            max(value) filter (where metric = 'dram__bytes_op_read.sum')
-        ) as read_bytes,
-        coalesce(
-            max(value) filter (where metric = 'dram__bytes_write.sum'),
-            max(value) filter (where metric = 'dram__bytes_op_write.sum')
-        ) as write_bytes,
-        max(value) filter (where metric = 'dram__bytes.sum') as total_bytes,
-        max(value) filter (where metric = 'dram__bytes.sum.per_second') as bytes_per_s,
-        max(value) filter (where metric = 'dram__bytes.sum.peak_sustained') as peak_bytes,
-        max(value) filter (where metric = 'dram__cycles_elapsed.avg.per_second') as dram_hz,
-        max(value) filter (where metric = 'launch__sm_count') as launch_sm_count,
-        coalesce(
-            bool_or(metric = 'gpu__time_duration.sum' and quality = 'nan'), false
-        ) as is_unmeasured
-    from raw_counter_values
+        arg_min(value, preference) filter (where name = 'read_bytes' and value is not null)
+            as read_bytes,
+        arg_min(value, preference) filter (where name = 'write_bytes' and value is not null)
+            as write_bytes,
+        coalesce(bool_or(name = 'duration_ns' and quality = 'nan'), false) as is_unmeasured
+    from int_counter_values_chosen
     group by source_id, kernel_no
 
 ),
@@ -160,7 +136,7 @@ judged as (
         wanted.occupancy_pct,
         wanted.tensor_pct,
         wanted.all_hit_pct,
-        wanted.fabric_pct,
+        greatest(wanted.fabric_pct, wanted.fabric_port_pct) as fabric_pct,
         wanted.wave_count,
         wanted.pass_count,
         wanted.read_hit_sectors,
@@ -171,7 +147,22 @@ judged as (
         wanted.tex_sectors,
         wanted.fabric_sectors,
         wanted.host_sectors,
-        wanted.peer_sectors
+        wanted.peer_sectors,
+        wanted.fabric_pct is not null
+        or wanted.fabric_port_pct is not null
+        or wanted.fabric_sectors is not null as has_fabric,
+        coalesce(
+            (1 - wanted.slice_cycles_mean / nullif(wanted.slice_cycles_max, 0))
+            * wanted.slice_cycles / nullif(wanted.slice_cycles_elapsed, 0),
+            (1 - wanted.sectors_mean / nullif(wanted.sectors_max, 0)) * wanted.l2_pct / 100
+        ) as slice_idle_ratio,
+        wanted.memory_stall_warps / nullif(
+            coalesce(
+                wanted.stall_warps,
+                wanted.occupancy_pct * warp_slots(kernels.compute_capability)
+                / nullif(wanted.issue_pct, 0)
+            ), 0
+        ) as memory_stall_ratio
     from stg_ncu__kernels as kernels
     left join wanted
         on kernels.source_id = wanted.source_id and kernels.kernel_no = wanted.kernel_no
@@ -203,6 +194,11 @@ select
     case when not is_failed then fabric_sectors end as fabric_sectors,
     case when not is_failed then host_sectors end as host_sectors,
     case when not is_failed then peer_sectors end as peer_sectors,
+    case when not is_failed then slice_idle_ratio end as slice_idle_ratio,
+    -- least ignores null: an unknown share must stay unknown.
+    case
+        when not is_failed and memory_stall_ratio is not null then least(memory_stall_ratio, 1)
+    end as memory_stall_ratio,
     case when not is_failed then dram_bytes end as dram_bytes,
     case when not is_failed then measured_peak_per_s end as measured_peak_per_s,
     theoretical_per_s,
@@ -210,6 +206,7 @@ select
     l2_bytes,
     gpu_name,
     is_failed,
+    has_fabric,
     all_hit_pct is not null as has_all_hit,
     coalesce(all_hit_pct not between 0 and 100, false) as has_bad_hit
 from judged

@@ -1,6 +1,7 @@
 -- what:  Files with profiled kernels and the collection settings that hold for them.
 -- grain: one row per source with kernels
 -- key:   source_id
+-- needs: stg_ncu__sessions
 -- columns:
 --   level                VARCHAR  level of a sweep, null when the run has one level
 --   source_id            INTEGER  file
@@ -55,7 +56,7 @@ offered as (
             when others.stem = counted.stem then 2
             else 3
         end as distance,
-        count(*) filter (where others.page = 'session') over (
+        count(case when others.page = 'session' then 1 end) over (
             partition by counted.source_id, others.stem = counted.stem
         ) as page_count
     from counted

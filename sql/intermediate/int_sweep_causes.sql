@@ -3,7 +3,7 @@
 -- key:   place_no
 -- columns:
 --   place_no    BIGINT   place of the level in the order of load
---   cause       VARCHAR  kv, scheduler limit, client, compute, bandwidth or compute; null when nothing shows it
+--   cause       VARCHAR  kv, scheduler limit, client, l2, bandwidth, compute, bandwidth or compute; null when nothing shows it
 --   reason      VARCHAR  what shows it, from a closed list
 -- notes: a knee is judged by the level after it, whose load no longer paid, a saturation by itself.
 --        A limit on running requests shows at all later levels: the same number decodes while
@@ -52,6 +52,14 @@ above as (
 
 ),
 
+collapses as (
+
+    select place_no
+    from levels
+    where is_hit_collapse
+
+),
+
 signs as (
 
     select
@@ -75,6 +83,10 @@ signs as (
             above.paced_level_count >= threshold('knee_side_levels')
             and above.sent_ratio_max < threshold('sweep_late_ratio'), false
         ) as is_client_late,
+        coalesce(
+            judged.dram_use_ratio >= threshold('hbm_bandwidth_high_ratio'), false
+        ) as is_dram_full,
+        collapses.place_no is not null as is_hit_collapse,
         ln(judged.itl_p50_ms / nullif(earlier.itl_p50_ms, 0)) as itl_growth,
         ln(judged.read_bytes / nullif(earlier.read_bytes, 0)) as bytes_growth,
         ln(1 + threshold('sweep_flat_ratio')) as flat_growth
@@ -82,6 +94,7 @@ signs as (
     inner join levels as judged on points.judged_place = judged.place_no
     left join levels as earlier on points.before_place = earlier.place_no
     left join above on points.place_no = above.place_no
+    left join collapses on abs(collapses.place_no - points.place_no) <= 1
 
 ),
 
@@ -97,6 +110,8 @@ reasons as (
             when is_decoding_flat
                 then 'as many requests decode while others wait, KV not recorded'
             when is_client_late then 'the client sends late'
+            when is_hit_collapse then 'L2 hits of SM reads collapse'
+            when is_dram_full then 'DRAM is at its limit'
             when itl_growth >= flat_growth and bytes_growth < itl_growth / 2
                 then 'steps grow faster than the bytes they read'
             when itl_growth >= flat_growth and bytes_growth is not null
@@ -116,6 +131,8 @@ select
         when 'as many requests decode while others wait' then 'scheduler limit'
         when 'as many requests decode while others wait, KV not recorded' then 'scheduler limit'
         when 'the client sends late' then 'client'
+        when 'L2 hits of SM reads collapse' then 'l2'
+        when 'DRAM is at its limit' then 'bandwidth'
         when 'steps grow faster than the bytes they read' then 'compute'
         when 'steps grow with the bytes they read' then 'bandwidth or compute'
         when 'steps grow, their bytes are unknown' then 'bandwidth or compute'

@@ -1,6 +1,7 @@
 -- what:  What the engine shows in each level of a sweep: KV occupancy, batch, queue, preemptions, rate.
 -- grain: one row per level
 -- key:   level
+-- needs: int_sweep_levels
 -- columns:
 --   level              VARCHAR  label
 --   preemption_count   BIGINT   preemptions, the counter's word before others; null when nothing was recorded
@@ -12,6 +13,7 @@
 --   running_max        BIGINT   most requests running in one replica
 --   waiting_max        BIGINT   most requests waiting in one replica
 --   running_limit      DOUBLE   stated max_num_seqs, null when not stated
+--   dram_use_ratio     DOUBLE   mean share of the peak DRAM bandwidth by hardware counters, null when not counted
 --   read_bytes         DOUBLE   [bytes] weights and mean live KV: what a decode step reads, null when unknown
 with
 
@@ -90,6 +92,38 @@ preemptions as (
 
 ),
 
+moved as (
+
+    select
+        level,
+        source_id,
+        device_id,
+        ts_ns,
+        case
+            when count(*) filter (where counter = 'dram_active_pct') > 0
+                then max(value) filter (where counter = 'dram_active_pct')
+            else sum(value) filter (where counter in ('dram_read_pct', 'dram_write_pct'))
+        end as dram_pct
+    from gpu_samples
+    where counter in ('dram_active_pct', 'dram_read_pct', 'dram_write_pct')
+    group by level, source_id, device_id, ts_ns
+
+),
+
+traffic as (
+
+    select
+        levels.level,
+        favg(moved.dram_pct) / 100 as dram_use_ratio
+    from moved
+    inner join int_sweep_levels as levels
+        on
+            (levels.origin = 'folder' and moved.level = levels.level)
+            or (moved.ts_ns >= levels.start_ns and moved.ts_ns < levels.end_ns)
+    group by levels.level
+
+),
+
 limits as (
 
     select
@@ -116,11 +150,13 @@ select
     occupancy.running_max,
     occupancy.waiting_max,
     limits.running_limit,
+    traffic.dram_use_ratio,
     sizes.weight_bytes + occupancy.kv_used_ratio_mean * sizes.kv_pool_bytes as read_bytes
 from int_sweep_levels as levels
 left join occupancy on levels.level = occupancy.level
 left join latency on levels.level = latency.level
 left join preemptions on levels.level = preemptions.level
+left join traffic on levels.level = traffic.level
 left join limits
     on case when levels.origin = 'folder' then levels.level end is not distinct from limits.level
 left join int_model_sizes as sizes

@@ -10,7 +10,7 @@
 --   level_number  DOUBLE   number in the label or the client's concurrency limit
 --   start_ns      BIGINT   [ns] first arrival, null for folders and where the client keeps no times
 --   end_ns        BIGINT   [ns] last end
--- notes: a tag is a level only when its requests overlap with no other tag and its number is about
+-- notes: kernel counters alone make no level: they have no throughput. A tag is a level only when its requests overlap with no other tag and its number is about
 --        the number of its requests in flight. A run with one level has no row.
 with
 
@@ -26,7 +26,7 @@ folders as (
         cast(null as bigint) as start_ns,
         cast(null as bigint) as end_ns
     from stg_sources
-    where level is not null
+    where level is not null and role is distinct from 'counters'
     group by level
 
 ),

@@ -1,8 +1,10 @@
 -- what:  Levels of a sweep in the order of their load, with the best figure of each kind.
 -- grain: one row per level
 -- key:   level
+-- needs: int_sweep_levels
 -- columns:
 --   level               VARCHAR  label
+--   l2_reuse            VARCHAR  what that hit rate is worth: verdict of the mart l2_reuse
 --   load_kind           VARCHAR  request rate or concurrency: what was raised from level to level
 --   load                DOUBLE   how much of it, null when no file says
 --   place_no            BIGINT   place among levels with load and throughput, from 1; else null
@@ -22,11 +24,26 @@
 --   waiting_max         BIGINT   most requests waiting
 --   running_limit       DOUBLE   stated max_num_seqs
 --   read_bytes          DOUBLE   [bytes] that a decode step reads
+--   dram_use_ratio      DOUBLE   share of the peak DRAM bandwidth: by counters over time, else of profiled kernels
+--   read_hit_ratio      DOUBLE   L2 hit rate of SM reads
 --   preemption_count    BIGINT   preemptions
 --   elasticity          DOUBLE   relative growth of throughput over relative growth of load since the level before
+--   is_hit_collapse     BOOLEAN  last level before the L2 hit rate of SM reads collapses
 -- notes: the number of a folder's name is its load unless the engine shows another number of running
 --        requests in most levels (a date, a prompt length).
 with
+
+hits as (
+
+    select *
+    from l2_reuse
+    qualify
+        row_number() over (
+            partition by load, case when load is null then level end
+            order by level
+        ) = 1
+
+),
 
 joined as (
 
@@ -53,11 +70,23 @@ joined as (
         engine.waiting_max,
         engine.running_limit,
         engine.read_bytes,
-        engine.preemption_count
+        engine.preemption_count,
+        coalesce(
+            engine.dram_use_ratio,
+            case when reuse.place_no is not null then reuse.dram_use_ratio end
+        ) as dram_use_ratio,
+        reuse.read_hit_ratio,
+        reuse.verdict as l2_reuse,
+        coalesce(reuse.is_collapse, false) as is_hit_collapse
     from int_sweep_levels as levels
     left join int_sweep_totals as totals on levels.level = totals.level
     left join int_sweep_streams as streams on levels.level = streams.level
     left join int_sweep_engine as engine on levels.level = engine.level
+    left join hits as reuse
+        on case
+            when levels.origin = 'folder' then levels.level = reuse.level
+            else levels.level_number = reuse.load
+        end
 
 ),
 
@@ -124,6 +153,7 @@ stepped as (
 
 select
     placed.level,
+    placed.l2_reuse,
     placed.load_kind,
     placed.load,
     stepped.place_no,
@@ -143,7 +173,10 @@ select
     placed.waiting_max,
     placed.running_limit,
     placed.read_bytes,
+    placed.dram_use_ratio,
+    placed.read_hit_ratio,
     placed.preemption_count,
-    stepped.elasticity
+    stepped.elasticity,
+    placed.is_hit_collapse
 from placed
 left join stepped on placed.level = stepped.level

@@ -1,6 +1,7 @@
 -- what:  What load clients state about each level of a sweep.
 -- grain: one row per level
 -- key:   level
+-- needs: int_sweep_levels
 -- columns:
 --   level                    VARCHAR  label
 --   tokens_per_s             DOUBLE   [tokens/s] generated, over all replicas

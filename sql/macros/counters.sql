@@ -9,3 +9,14 @@ create or replace temp macro counter_name_key(kernel_name) as (
         '\s', '', 'g'
     )
 );
+
+-- what:  [warps] most warps that one scheduler of a GPU can hold, null for a compute capability that is not listed
+-- source: CUDA C++ programming guide, technical specifications per compute capability: resident warps of a
+--         multiprocessor over its four schedulers
+create or replace temp macro warp_slots(compute_capability) as (
+    case
+        when compute_capability in ('7.0', '7.2', '8.0', '9.0', '10.0', '10.3') then 16
+        when compute_capability in ('8.6', '8.7', '8.9', '12.0', '12.1') then 12
+        when compute_capability = '7.5' then 8
+    end
+);

@@ -4,8 +4,10 @@
 -- columns:
 --   level               VARCHAR  label: sub-folder, stage, tag of a client or its concurrency limit
 --   load_kind           VARCHAR  concurrency or request rate: what was raised from level to level
---   cause               VARCHAR  at a knee or saturation: kv, scheduler limit, client, compute, bandwidth or compute; null when nothing shows it
+--   cause               VARCHAR  at a knee or saturation: kv, scheduler limit, client, l2, bandwidth, compute, bandwidth or compute; null when nothing shows it
 --   reason              VARCHAR  what shows the cause, or on every row why neither knee nor saturation is claimed
+--   l2_reuse            VARCHAR  what read_hit_ratio is worth: verdict of the mart l2_reuse, null without
+--                                profiled kernels
 --   load                DOUBLE   how much of load_kind; null when no file says
 --   level_number        DOUBLE   number in the label, null without one
 --   concurrency         DOUBLE   client's limit or the label's number; with request rates the mean requests in flight
@@ -14,6 +16,9 @@
 --   itl_p99_ms          DOUBLE   [ms]
 --   ttft_p50_ms         DOUBLE   [ms]
 --   kv_used_ratio_max   DOUBLE   highest KV occupancy, 0-1; null when not recorded
+--   read_hit_ratio      DOUBLE   L2 hit rate of SM reads by profiled kernels; compare levels where l2_reuse is
+--                                present or none
+--   dram_use_ratio      DOUBLE   share of the peak DRAM bandwidth, by counters over time, else of profiled kernels
 --   elasticity          DOUBLE   relative growth of throughput over relative growth of load since the level before; null at the first
 --   running_max         BIGINT   most requests running
 --   waiting_max         BIGINT   most requests waiting
@@ -21,6 +26,7 @@
 --   place_no            BIGINT   place in the order of load, null without load or throughput
 --   is_knee             BOOLEAN  last level before elasticity falls below 0.5; the knee lies between it and the next level
 --   is_saturation       BOOLEAN  first level with 95 % of a reached plateau
+--   is_hit_collapse     BOOLEAN  last level before the L2 hit rate of SM reads collapses
 --   is_client_late      BOOLEAN  the client sent fewer requests per second than asked for
 -- notes: empty unless the run has at least two levels. A knee needs two levels on each side, a
 --        saturation a plateau of three levels; without them none is claimed.
@@ -56,6 +62,7 @@ select
             < 2 * threshold('knee_side_levels') then 'too few levels'
         else 'no knee with enough levels on both sides'
     end as reason,
+    measures.l2_reuse,
     measures.load,
     measures.level_number,
     measures.concurrency,
@@ -64,6 +71,8 @@ select
     measures.itl_p99_ms,
     measures.ttft_p50_ms,
     measures.kv_used_ratio_max,
+    measures.read_hit_ratio,
+    measures.dram_use_ratio,
     measures.elasticity,
     measures.running_max,
     measures.waiting_max,
@@ -71,6 +80,7 @@ select
     measures.place_no,
     coalesce(measures.place_no = knees.knee_place, false) as is_knee,
     coalesce(measures.place_no = knees.saturation_place, false) as is_saturation,
+    coalesce(measures.is_hit_collapse, false) as is_hit_collapse,
     coalesce(
         measures.achieved_rate_per_s
         < threshold('sweep_late_ratio') * measures.request_rate_per_s, false

@@ -17,81 +17,16 @@
 --   sm_use_ratio         DOUBLE   busiest unit of the SMs, weighted by time in the trace
 --   l2_use_ratio         DOUBLE   busiest unit of the L2, weighted by time in the trace
 --   is_covered           BOOLEAN  enough of the phase was profiled to speak of the phase
--- notes: a launch takes the counters of its full name, else of its short name; those of its own level, else
---        those of files without a level. Time is the trace's: the profiler's durations are those of cold
---        caches and locked clocks. Only runs with profiled kernels have rows.
+-- notes: which counters a launch takes: int_counter_launches. Time is the trace's: the profiler's durations
+--        are those of cold caches and locked clocks. Only runs with profiled kernels have rows.
 with
 
 launches as (
 
     select
-        kernels.level,
-        kernels.device_id,
-        kernels.phase,
-        kernels.kernel_id,
-        starts_with(kernels.family, 'attention') as is_attention,
-        count(*) as launch_count,
-        cast(sum(kernels.end_ns - kernels.start_ns) as bigint) as time_ns
-    from kernel_phases as kernels
-    where exists (select 1 from profiled_kernels)
-    group by
-        kernels.level, kernels.device_id, kernels.phase, kernels.kernel_id, is_attention
-
-),
-
-candidates as (
-
-    select
-        launches.level,
-        launches.device_id,
-        launches.phase,
-        launches.kernel_id,
-        launches.is_attention,
-        counters.*,
-        row_number() over (
-            partition by
-                launches.level, launches.device_id, launches.phase, launches.kernel_id,
-                launches.is_attention
-            order by counters.level is null, not counters.is_full_name
-        ) as preference
-    from launches
-    inner join kernel_names as names on launches.kernel_id = names.kernel_id
-    inner join int_counter_names_summed as counters
-        on
-            (counters.level is null or launches.level is not distinct from counters.level)
-            and counters.name_key = case
-                when counters.is_full_name then counter_name_key(names.name)
-                else names.short_name
-            end
-
-),
-
-weighted as (
-
-    select
-        launches.level,
-        launches.device_id,
-        launches.phase,
-        launches.is_attention,
-        launches.launch_count,
-        launches.time_ns,
-        candidates.name_key,
-        candidates.read_hit_sectors * launches.launch_count as hits,
-        candidates.read_lookup_sectors * launches.launch_count as lookups,
-        candidates.dram_bytes * launches.launch_count as dram_bytes,
-        candidates.peak_bytes_per_s * launches.time_ns / 1e9 as peak_bytes,
-        candidates.occupancy_ratio,
-        candidates.sm_use_ratio,
-        candidates.l2_use_ratio
-    from launches
-    left join candidates
-        on
-            launches.level is not distinct from candidates.level
-            and launches.device_id = candidates.device_id
-            and launches.phase = candidates.phase
-            and launches.kernel_id = candidates.kernel_id
-            and launches.is_attention = candidates.is_attention
-            and candidates.preference = 1
+        *,
+        starts_with(family, 'attention') as is_attention
+    from int_counter_launches
 
 ),
 
@@ -103,14 +38,14 @@ summed as (
         phase,
         cast(sum(launch_count) as bigint) as launch_count,
         cast(
-            coalesce(sum(launch_count) filter (where name_key is not null), 0) as bigint
+            coalesce(sum(launch_count) filter (where is_covered), 0) as bigint
         ) as covered_count,
         cast(sum(time_ns) as bigint) as gpu_time_ns,
-        cast(coalesce(sum(time_ns) filter (where name_key is not null), 0) as bigint)
+        cast(coalesce(sum(time_ns) filter (where is_covered), 0) as bigint)
             as covered_time_ns,
-        fsum(hits) / nullif(fsum(lookups), 0) as read_hit_ratio,
-        fsum(hits) filter (where is_attention)
-        / nullif(fsum(lookups) filter (where is_attention), 0) as attention_hit_ratio,
+        fsum(read_hit_sectors) / nullif(fsum(read_lookup_sectors), 0) as read_hit_ratio,
+        fsum(read_hit_sectors) filter (where is_attention)
+        / nullif(fsum(read_lookup_sectors) filter (where is_attention), 0) as attention_hit_ratio,
         fsum(dram_bytes) filter (where peak_bytes is not null)
         / nullif(fsum(peak_bytes) filter (where dram_bytes is not null), 0) as dram_use_ratio,
         fsum(occupancy_ratio * time_ns)
@@ -120,7 +55,7 @@ summed as (
         / nullif(sum(time_ns) filter (where sm_use_ratio is not null), 0) as sm_use_ratio,
         fsum(l2_use_ratio * time_ns)
         / nullif(sum(time_ns) filter (where l2_use_ratio is not null), 0) as l2_use_ratio
-    from weighted
+    from launches
     group by level, device_id, phase
 
 )

@@ -1,6 +1,7 @@
 -- what:  What must be known before the Nsight Compute values of a file are used.
 -- grain: one row per file and warning
 -- key:   source_id, warning
+-- needs: int_counter_sessions_matched
 -- columns:
 --   level         VARCHAR  level of a sweep, null when the run has one level
 --   source_id     INTEGER  file
@@ -8,7 +9,8 @@
 --   warning       VARCHAR  caches_flushed, warmed_by_itself, clocks_locked ... (seed counter_warning_texts)
 --   meaning       VARCHAR  what it means and what to do
 --   kernel_count  BIGINT   profiled kernels that it concerns; null when it concerns the file
--- notes: a row is there exactly when its trigger is met.
+-- notes: a row is there exactly when its trigger is met. Busy cycles above bytes over peak are known of GDDR
+--        memory alone: parts with HBM are left out there.
 with
 
 sessions as (
@@ -22,7 +24,9 @@ kernels as (
     select
         profiled.*,
         staged.is_clock_locked,
-        measured.has_bad_hit
+        measured.has_bad_hit,
+        coalesce(profiled.compute_capability in ('7.0', '8.0', '9.0', '10.0', '10.3'), false)
+            as has_hbm
     from profiled_kernels as profiled
     inner join stg_ncu__kernels as staged
         on profiled.source_id = staged.source_id and profiled.kernel_no = staged.kernel_no
@@ -36,7 +40,7 @@ kernels as (
 counted as (
 
     select
-        source_id,
+        source_id as kernel_source_id,
         count(*) filter (where is_clock_locked) as locked_count,
         count(*) filter (where pass_count > 1) as several_count,
         count(*) filter (where is_short) as short_count,
@@ -48,6 +52,7 @@ counted as (
         count(*) filter (
             where
             peak_basis = 'measured_clock'
+            and not has_hbm
             and dram_busy_ratio - dram_use_ratio > threshold('counter_overhead_ratio')
         ) as overhead_count,
         count(*) filter (where regexp_matches(lower(gpu_name), '\bmig\b|vgpu|^grid '))
@@ -72,110 +77,82 @@ triggers as (
     select
         sessions.level,
         sessions.source_id,
-        unnest([
-            struct_pack(
-                warning := 'caches_flushed',
-                kernel_count := cast(null as bigint),
-                is_met := coalesce(sessions.cache_control = 'all', false)
-            ),
-            struct_pack(
-                warning := 'warmed_by_itself',
-                kernel_count := counted.several_count,
-                is_met := coalesce(
-                    sessions.cache_control = 'none'
-                    and sessions.replay_mode = 'kernel'
-                    and counted.several_count > 0,
-                    false
-                )
-            ),
-            struct_pack(
-                warning := 'clocks_locked',
-                kernel_count := nullif(counted.locked_count, 0),
-                is_met := coalesce(
-                    counted.locked_count > 0 or sessions.clock_control = 'base', false
-                )
-            ),
-            struct_pack(
-                warning := 'serialised',
-                kernel_count := cast(null as bigint),
-                is_met := coalesce(sessions.replay_mode in ('kernel', 'application'), false)
-            ),
-            struct_pack(
-                warning := 'several_passes',
-                kernel_count := counted.several_count,
-                is_met := counted.several_count > 0
-            ),
-            struct_pack(
-                warning := 'short_kernels',
-                kernel_count := counted.short_count,
-                is_met := counted.short_count > 0
-            ),
-            struct_pack(
-                warning := 'hit_out_of_range',
-                kernel_count := counted.bad_hit_count,
-                is_met := counted.bad_hit_count > 0
-            ),
-            struct_pack(
-                warning := 'memory_metrics_absent',
-                kernel_count := cast(null as bigint),
-                is_met := counted.memory_count = 0
-            ),
-            struct_pack(
-                warning := 'fabric_counted_twice',
-                kernel_count := counted.fabric_count,
-                is_met := counted.fabric_count > 0
-            ),
-            struct_pack(
-                warning := 'active_cycle_overhead',
-                kernel_count := counted.overhead_count,
-                is_met := counted.overhead_count > 0
-            ),
-            struct_pack(
-                warning := 'shared_gpu',
-                kernel_count := counted.shared_count,
-                is_met := counted.shared_count > 0
-            ),
-            struct_pack(
-                warning := 'settings_unknown',
-                kernel_count := cast(null as bigint),
-                is_met := not sessions.has_options
-            ),
-            struct_pack(
-                warning := 'partial_file',
-                kernel_count := sessions.read_kernel_count,
-                is_met := coalesce(
-                    sessions.stated_kernel_count > sessions.read_kernel_count, false
-                )
-            ),
-            struct_pack(
-                warning := 'permission_denied',
-                kernel_count := cast(null as bigint),
-                is_met := sessions.is_refused
-            ),
-            struct_pack(
-                warning := 'replay_of_full_memory',
-                kernel_count := cast(null as bigint),
-                is_met := coalesce(
-                    sessions.replay_mode = 'kernel'
-                    and memory_shares.share >= threshold('counter_memory_full_ratio'),
-                    false
-                )
-            )
-        ]) as found
+        sessions.read_kernel_count,
+        sessions.stated_kernel_count,
+        counted.*,
+        coalesce(sessions.cache_control, '') as cache_control,
+        coalesce(sessions.clock_control, '') as clock_control,
+        coalesce(sessions.replay_mode, '') as replay_mode,
+        sessions.has_options,
+        sessions.is_refused,
+        coalesce(memory_shares.share, 0) as memory_share
     from sessions
-    left join counted on sessions.source_id = counted.source_id
+    left join counted on sessions.source_id = counted.kernel_source_id
     left join memory_shares on true
+
+),
+
+found as (
+
+    select
+        level,
+        source_id,
+        read_kernel_count,
+        stated_kernel_count,
+        unnest([
+            { 'name': 'caches_flushed', 'count': null, 'is_met': cache_control = 'all' },
+            {
+                'name': 'warmed_by_itself', 'count': several_count, 'is_met':
+                cache_control = 'none' and replay_mode = 'kernel' and several_count > 0
+            },
+            {
+                'name': 'clocks_locked', 'count': nullif(locked_count, 0), 'is_met':
+                clock_control = 'base' or locked_count > 0
+            },
+            {
+                'name': 'serialised', 'count': null, 'is_met':
+                replay_mode in ('kernel', 'application')
+            },
+            { 'name': 'several_passes', 'count': several_count, 'is_met': several_count > 0 },
+            { 'name': 'short_kernels', 'count': short_count, 'is_met': short_count > 0 },
+            { 'name': 'hit_out_of_range', 'count': bad_hit_count, 'is_met': bad_hit_count > 0 },
+            { 'name': 'memory_metrics_absent', 'count': null, 'is_met': memory_count = 0 },
+            { 'name': 'fabric_counted_twice', 'count': fabric_count, 'is_met': fabric_count > 0 },
+            {
+                'name': 'active_cycle_overhead', 'count': overhead_count, 'is_met':
+                overhead_count > 0
+            },
+            { 'name': 'shared_gpu', 'count': shared_count, 'is_met': shared_count > 0 },
+            { 'name': 'settings_unknown', 'count': null, 'is_met': not has_options },
+            {
+                'name': 'partial_file', 'count': read_kernel_count, 'is_met':
+                stated_kernel_count > read_kernel_count
+            },
+            { 'name': 'permission_denied', 'count': null, 'is_met': is_refused },
+            {
+                'name': 'replay_of_full_memory', 'count': null, 'is_met':
+                replay_mode = 'kernel'
+                and memory_share >= threshold('counter_memory_full_ratio')
+            }
+        ]) as trigger
+    from triggers
 
 )
 
 select
-    triggers.level,
-    triggers.source_id,
+    found.level,
+    found.source_id,
     cast(texts.warning_no as integer) as warning_no,
-    triggers.found.warning,
-    texts.meaning,
-    triggers.found.kernel_count
-from triggers
-inner join counter_warning_texts as texts on triggers.found.warning = texts.warning
-where triggers.found.is_met
-order by triggers.source_id, texts.warning_no
+    texts.warning,
+    case
+        when texts.warning = 'partial_file'
+            then
+                texts.meaning || ' (' || found.read_kernel_count || ' of at least '
+                || found.stated_kernel_count || ')'
+        else texts.meaning
+    end as meaning,
+    cast(found.trigger.count as bigint) as kernel_count
+from found
+inner join counter_warning_texts as texts on found.trigger.name = texts.warning
+where coalesce(found.trigger.is_met, false)
+order by found.source_id, texts.warning_no

@@ -1,6 +1,7 @@
--- what:  Nsight Compute values of profiled kernels, with what they are worth.
+-- what:  Nsight Compute values that the diagnosis rests on, kernel by kernel, with what they are worth.
 -- grain: one row per profiled kernel and metric
 -- key:   source_id, kernel_no, metric
+-- needs: stg_ncu__kernels
 -- columns:
 --   level       VARCHAR  level of a sweep, null when the run has one level
 --   source_id   INTEGER  file
@@ -15,7 +16,8 @@
 --                        where it comes from (mean of several launches, rule)
 --   value       DOUBLE   value in that unit, null when there is none
 --   is_copy     BOOLEAN  a better page of the same report is in the run; leave out of sums
--- notes: full names are in profiled_kernels; how a file was collected is in counter_warnings.
+-- notes: metrics of the seed counter_metrics; every other one that a file holds is in raw_counter_values.
+--        Full names are in profiled_kernels; how a file was collected is in counter_warnings.
 select
     kernels.level,
     kernels.source_id,
@@ -30,7 +32,7 @@ select
     measured.value,
     sessions.is_copy
 from stg_ncu__kernels as kernels
-inner join stg_ncu__values as measured
+inner join int_counter_values_chosen as measured
     on kernels.source_id = measured.source_id and kernels.kernel_no = measured.kernel_no
 inner join int_counter_kernels_named as named
     on kernels.source_id = named.source_id and kernels.kernel_no = named.kernel_no

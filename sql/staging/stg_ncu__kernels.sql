@@ -1,6 +1,7 @@
 -- what:  Kernels (or ranges of kernels) that Nsight Compute profiled.
 -- grain: one row per profiled kernel
 -- key:   source_id, kernel_no
+-- needs: raw_counter_kernels
 -- columns:
 --   level               VARCHAR  level of a sweep, null when the run has one level
 --   source_id           INTEGER  file

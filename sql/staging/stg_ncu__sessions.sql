@@ -1,6 +1,7 @@
 -- what:  How kernel counters were collected, one statement for each Nsight Compute file.
 -- grain: one row per source
 -- key:   source_id
+-- needs: raw_counter_sessions
 -- columns:
 --   level                VARCHAR  level of a sweep, null when the run has one level
 --   source_id            INTEGER  file

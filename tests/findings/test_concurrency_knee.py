@@ -44,6 +44,9 @@ def test_knee_and_saturation_are_said_in_one_sentence(con):
         "more so than the bytes they read: compute (KV occupancy at most 50 %); 95 % of the highest "
         "throughput is reached at 16, where the KV cache is full and requests are preempted."
     )
+    assert result.reason == (
+        "the knee lies between 4 and 8, the saturation between 8 and 16: no level in between was measured"
+    )
     assert result.evidence[0].numbers == (("levels", 6), ("knee_load", 4.0), ("saturation_load", 16.0))
 
 

@@ -1,9 +1,12 @@
 """The section about kernel counters over rows of marts."""
 
-from builders_ncu import PCT, kernel_row, session_row, value_rows
+import csv
+
+from builders_ncu import PCT, counter_values, kernel_row, session_row, value_rows
 from builders_raw import build, source
 from kvcliff.report.counter_sections import counter_section
 from kvcliff.report.document import Paragraph, Section, Table
+from kvcliff.resources import sql_root
 from kvcliff.store.models import build_models, load_models
 
 HIT = "lts__t_sectors_srcunit_tex_op_read_lookup_hit.sum"
@@ -17,13 +20,15 @@ def section_of(metrics: dict[str, float | None]) -> Section | None:
             "sources": [source(1, "a.ncu-rep", "counters")],
             "raw_counter_sessions": [session_row()],
             "raw_counter_kernels": [kernel_row(0, "ampere_gemm")],
-            "raw_counter_values": value_rows(
-                {
-                    "gpu__time_duration.sum": 50_000.0,
-                    f"sm__throughput{PCT}": 85.0,
-                    f"gpu__compute_memory_throughput{PCT}": 30.0,
-                    **metrics,
-                }
+            **counter_values(
+                value_rows(
+                    {
+                        "gpu__time_duration.sum": 50_000.0,
+                        f"sm__throughput{PCT}": 85.0,
+                        f"gpu__compute_memory_throughput{PCT}": 30.0,
+                        **metrics,
+                    }
+                )
             ),
         },
     )
@@ -79,3 +84,25 @@ def test_no_profiled_kernel_no_section() -> None:
     con = build("counter_warnings", {"sources": [source(1, "server.log", "log")]})
     build_models(con, [model for model in load_models() if model.name == "l2_cache"])
     assert counter_section(con) is None
+
+
+def test_a_refusal_is_said_although_no_kernel_was_profiled() -> None:
+    con = build(
+        "counter_warnings",
+        {
+            "sources": [source(1, "ncu.log", "counters")],
+            "raw_counter_sessions": [session_row(is_refused=True, page="details", replay_mode="range")],
+        },
+    )
+    build_models(con, [model for model in load_models() if model.name == "l2_cache"])
+    assert "ERR_NVGPUCTRPERM" in texts(counter_section(con))
+
+
+def test_every_warning_that_is_met_is_said_and_no_other() -> None:
+    with (sql_root() / "seeds" / "counter_warning_texts.csv").open(encoding="utf-8", newline="") as file:
+        meant = [(int(row["warning_no"]), row["meaning"]) for row in csv.DictReader(file)]
+    for number, meaning in meant:
+        met = [{"source_id": 1, "warning_no": number, "warning": "x", "meaning": meaning}]
+        con = build("stg_sources", {}, {"counter_warnings": met, "l2_cache": [], "profiled_kernels": []})
+        said = texts(counter_section(con))
+        assert [other for other, text in meant if text[1:] in said] == [number]

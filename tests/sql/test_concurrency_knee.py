@@ -183,6 +183,43 @@ def test_steps_that_grow_are_judged_by_the_bytes_they_read(
     assert row[1] == cause
 
 
+@pytest.mark.parametrize(
+    ("collapse_at", "cause"), [("c2", "l2"), ("c4", "l2"), ("c8", "l2"), ("c16", "bandwidth or compute")]
+)
+def test_a_collapse_of_l2_hits_next_to_the_knee_is_its_cause(collapse_at: str, cause: str) -> None:
+    rates = powers(1, 1, 0.3, 0.3)
+    is_collapse = [f"c{load}" == collapse_at for load in LOADS[: len(rates)]]
+    steps = (10, 10, 10, 14, 20)
+    assert [row[1] for row in causes(rates, is_hit_collapse=is_collapse, itl_p50_ms=steps)] == [cause]
+
+
+@pytest.mark.parametrize(("dram", "cause"), [(0.8, "bandwidth"), (0.79, "bandwidth or compute")])
+def test_a_full_dram_behind_the_knee_is_its_cause(dram: float, cause: str) -> None:
+    steps = (10, 10, 10, 14, 20)
+    (row,) = causes(KNEE_AT_4, dram_use_ratio=(0.1, 0.2, 0.5, dram, 0.9), itl_p50_ms=steps)
+    assert row[1] == cause
+
+
+def test_dram_use_of_a_level_comes_from_its_gpu_samples() -> None:
+    samples = [
+        {"level": level, "source_id": 1, "device_id": 0, "counter": counter, "value": value, "ts_ns": ts_ns}
+        for level, ts_ns, counter, value in (
+            ("c1", 1, "dram_read_pct", 30.0),
+            ("c1", 1, "dram_write_pct", 10.0),
+            ("c1", 2, "dram_read_pct", 60.0),
+            ("c2", 3, "dram_active_pct", 90.0),
+            ("c2", 3, "dram_read_pct", 5.0),
+            ("c2", 3, "sm_active_pct", 99.0),
+        )
+    ]
+    levels = [{"level": level, "origin": "folder", "level_number": 1.0} for level in ("c1", "c2")]
+    con = model("int_sweep_engine", {}, {"gpu_samples": samples, "int_sweep_levels": levels})
+    assert table(con, "select level, dram_use_ratio from int_sweep_engine order by level") == [
+        ("c1", 0.5),
+        ("c2", 0.9),
+    ]
+
+
 def test_knee_and_saturation_have_causes_of_their_own() -> None:
     rates = (100, 200, 400, 500, 800 * exp(-0.3), 800, 810)
     assert causes(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from builders_ncu import kernel_row, session_row, value_rows
+from builders_ncu import counter_values, kernel_row, session_row, value_rows
 from builders_raw import Row, build, has_documented_columns, is_unique, source, table
 
 READ = "lts__t_sectors_srcunit_tex_op_read_lookup_"
@@ -49,9 +49,9 @@ def phases(
             "sources": [source(1, "a.ncu-rep", "counters"), source(9, "trace.sqlite", "trace")],
             "raw_counter_sessions": [session_row()],
             "raw_counter_kernels": [kernel_row(number, name) for number, (name, _) in enumerate(kernels)],
-            "raw_counter_values": [
-                row for number, (_, metrics) in enumerate(kernels) for row in value_rows(metrics, number)
-            ],
+            **counter_values(
+                [row for number, (_, metrics) in enumerate(kernels) for row in value_rows(metrics, number)]
+            ),
         },
         {"kernel_phases": launches, "kernel_names": NAMES},
     )
@@ -92,6 +92,56 @@ def test_bytes_go_over_the_time_of_the_trace() -> None:
     }
     (row,) = phases([launch(0, 2, 100_000)], [("ampere_gemm", counters(0, 1, **dram))])
     assert row[6] == pytest.approx(0.6)
+
+
+def test_counters_of_another_phase_do_not_count() -> None:
+    launches = [launch(0, 2, 100), launch(1, 2, 100, "prefill"), launch(2, 2, 100, "mixed")]
+    con = build(
+        "counter_phases",
+        {
+            "sources": [source(1, "a.ncu-rep", "counters"), source(9, "trace.sqlite", "trace")],
+            "raw_counter_sessions": [session_row()],
+            "raw_counter_kernels": [kernel_row(0, "ampere_gemm", nvtx_path="prefill_batch")],
+            **counter_values(value_rows(counters(1, 3))),
+        },
+        {"kernel_phases": launches, "kernel_names": NAMES},
+    )
+    assert table(con, "select phase, covered_count, read_hit_ratio from counter_phases order by phase") == [
+        ("decode", 0, None),
+        ("mixed", 1, 0.25),
+        ("prefill", 1, 0.25),
+    ]
+
+
+def test_counters_of_the_same_grid_come_first() -> None:
+    work = [
+        {"source_id": 9, "work_no": number, "is_opaque": False, "grid_x": grid_x}
+        for number, grid_x in enumerate((64, 128, 256))
+    ]
+    con = build(
+        "counter_phases",
+        {
+            "sources": [source(1, "a.ncu-rep", "counters"), source(9, "trace.sqlite", "trace")],
+            "raw_counter_sessions": [session_row()],
+            "raw_counter_kernels": [
+                kernel_row(number, "ampere_gemm", grid_x=grid_x) for number, grid_x in enumerate((64, 128))
+            ],
+            **counter_values([*value_rows(counters(10, 90)), *value_rows(counters(30, 70), 1)]),
+        },
+        {
+            "kernel_phases": [
+                launch(number, 2, 100, phase) for number, phase in enumerate(("decode", "prefill", "other"))
+            ],
+            "kernel_names": NAMES,
+            "int_gpu_work": work,
+        },
+    )
+    # The third grid was not profiled: the mean of both stands in.
+    assert table(con, "select phase, read_hit_ratio from counter_phases order by phase") == [
+        ("decode", 0.1),
+        ("other", 0.2),
+        ("prefill", 0.3),
+    ]
 
 
 def test_no_trace_or_no_counters_no_rows() -> None:

@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from builders_ncu import CORPUS, NO_CORPUS, PCT, kernel_row, session_row, value_rows
+from builders_ncu import CORPUS, NO_CORPUS, PCT, counter_values, kernel_row, session_row, value_rows
 from builders_raw import Row, build, facts, has_documented_columns, is_unique, source, table
 from kvcliff.readers.nsight_compute_csv import READER as CSV_READER
 from kvcliff.readers.nsight_compute_report import READER as REPORT_READER
@@ -35,7 +35,7 @@ def warnings(
             "sources": [source(1, "a.ncu-rep", "counters"), source(2, "server.log", "log")],
             "raw_counter_sessions": [session_row(**{**CLEAN, **(session or {})})],  # type: ignore[arg-type]
             "raw_counter_kernels": [kernel_row(**kernel)],  # type: ignore[arg-type]
-            "raw_counter_values": value_rows(GOOD if metrics is None else metrics),
+            **counter_values(value_rows(GOOD if metrics is None else metrics)),
             "raw_counter_devices": list(devices),
             "raw_settings": list(settings),
         },
@@ -81,6 +81,12 @@ OVERHEAD = {
         ({"is_refused": True}, {}, {}, {"permission_denied"}),
         ({}, {**OVERHEAD, f"gpu__dram_throughput{PCT}": 91.7}, {}, {"active_cycle_overhead"}),
         ({}, {**OVERHEAD, f"gpu__dram_throughput{PCT}": 78.0}, {}, set()),
+        ({}, {**OVERHEAD, f"gpu__dram_throughput{PCT}": 91.7}, {"compute_capability": "8.0"}, set()),
+        ({"cache_control": None}, {}, {}, set()),
+        ({"replay_mode": "range"}, {}, {}, set()),
+        ({"replay_mode": "kernel"}, {"profiler__replayer_passes": 1.0}, {}, {"serialised"}),
+        ({}, {"lts__t_sector_hit_rate.pct": -0.1}, {}, {"hit_out_of_range"}),
+        ({"is_refused": False}, {}, {}, set()),
     ],
 )
 def test_trigger(
@@ -136,7 +142,7 @@ def test_session_page_beside_the_kernels(path: str, is_known: bool) -> None:
                 session_row(2, "session", **{**CLEAN, "cache_control": "all"}),
             ],
             "raw_counter_kernels": [kernel_row()],
-            "raw_counter_values": value_rows(GOOD),
+            **counter_values(value_rows(GOOD)),
         },
     )
     expected = "caches_flushed" if is_known else "settings_unknown"
@@ -147,8 +153,8 @@ def test_every_warning_has_its_text() -> None:
     with (sql_root() / "seeds/counter_warning_texts.csv").open(newline="") as file:
         texts = {row["warning"] for row in csv.DictReader(file)}
     model = (sql_root() / "marts/counter_warnings.sql").read_text()
-    assert {name for name in texts if f"warning := '{name}'" in model} == texts
-    assert model.count("warning := '") == len(texts)
+    assert {name for name in texts if f"'name': '{name}'" in model} == texts
+    assert model.count("'name': '") == len(texts)
 
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason=NO_CORPUS)

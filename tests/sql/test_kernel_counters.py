@@ -2,7 +2,7 @@
 
 import pytest
 
-from builders_ncu import CORPUS, NO_CORPUS, kernel_row, session_row, value_rows
+from builders_ncu import CORPUS, NO_CORPUS, counter_values, kernel_row, session_row, value_rows
 from builders_raw import Row, build, has_documented_columns, is_unique, source, table
 from kvcliff.readers.nsight_compute_csv import READER as CSV_READER
 from kvcliff.readers.nsight_compute_report import READER as REPORT_READER
@@ -23,7 +23,7 @@ def rows(
         "sources": numbered,
         "raw_counter_sessions": sessions or [session_row()],
         "raw_counter_kernels": list(kernels),
-        "raw_counter_values": values,
+        **counter_values(values),
     }
 
 
@@ -53,7 +53,7 @@ def test_family_and_phase_come_from_name_range_and_grid() -> None:
 
 def test_a_value_that_is_not_there_keeps_its_reason() -> None:
     given = rows(kernel_row())
-    given["raw_counter_values"] = value_rows({DURATION: None})
+    given.update(counter_values(value_rows({DURATION: None})))
     con = build("kernel_counters", given)
     assert table(con, "select metric, value, quality from kernel_counters") == [(DURATION, None, "nan")]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from builders_ncu import PCT, kernel_row, session_row, value_rows
+from builders_ncu import PCT, counter_values, kernel_row, session_row, value_rows
 from builders_raw import Row, build, has_documented_columns, is_unique, one, source, table
 
 READ = "lts__t_sectors_srcunit_tex_op_read_lookup_"
@@ -31,9 +31,9 @@ def l2_cache(
             "raw_counter_kernels": [
                 kernel_row(number, name, **kernel) for number, (name, _) in enumerate(kernels)
             ],  # type: ignore[arg-type]
-            "raw_counter_values": [
-                row for number, (_, metrics) in enumerate(kernels) for row in value_rows(metrics, number)
-            ],
+            **counter_values(
+                [row for number, (_, metrics) in enumerate(kernels) for row in value_rows(metrics, number)]
+            ),
         },
     )
     assert is_unique(con, "l2_cache")
@@ -86,9 +86,9 @@ def test_dram_use_is_bytes_over_time_and_peak() -> None:
             "sources": [source(1, "a.ncu-rep", "counters")],
             "raw_counter_sessions": [session_row()],
             "raw_counter_kernels": [kernel_row(number) for number in range(3)],
-            "raw_counter_values": [
-                row for number, item in enumerate(kernels) for row in value_rows(item, number)
-            ],
+            **counter_values(
+                [row for number, item in enumerate(kernels) for row in value_rows(item, number)]
+            ),
         },
     )
     row = one(
@@ -125,7 +125,7 @@ def test_warnings(session: dict[str, object], metrics: dict[str, float | None], 
             "sources": [source(1, "a.ncu-rep", "counters")],
             "raw_counter_sessions": [session_row(**session)],  # type: ignore[arg-type]
             "raw_counter_kernels": [kernel_row()],
-            "raw_counter_values": value_rows({**counters(1, 1), **metrics}),
+            **counter_values(value_rows({**counters(1, 1), **metrics})),
         },
     )
     assert one(con, "select warnings from l2_cache") == (warnings,)
@@ -140,10 +140,12 @@ def test_levels_stay_apart() -> None:
             ],
             "raw_counter_sessions": [session_row(1), session_row(16)],
             "raw_counter_kernels": [kernel_row(source_id=1), kernel_row(source_id=16)],
-            "raw_counter_values": [
-                *value_rows(counters(9, 1), source_id=1),
-                *value_rows(counters(1, 9), source_id=16),
-            ],
+            **counter_values(
+                [
+                    *value_rows(counters(9, 1), source_id=1),
+                    *value_rows(counters(1, 9), source_id=16),
+                ]
+            ),
         },
     )
     assert table(con, "select level, read_hit_ratio from l2_cache order by level") == [

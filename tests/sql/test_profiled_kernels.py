@@ -2,7 +2,7 @@
 
 import pytest
 
-from builders_ncu import CORPUS, NO_CORPUS, PCT, kernel_row, session_row, value_rows
+from builders_ncu import CORPUS, NO_CORPUS, PCT, counter_values, kernel_row, session_row, value_rows
 from builders_raw import Row, build, facts, has_documented_columns, is_unique, one, source, table
 from kvcliff.readers.base import Reader
 from kvcliff.readers.nsight_compute_csv import READER as CSV_READER
@@ -31,7 +31,7 @@ def profiled(
             "sources": [source(1, "a.ncu-rep", "counters"), source(2, "server.log", "log")],
             "raw_counter_sessions": [session_row()],
             "raw_counter_kernels": [kernel_row(**kernel)],  # type: ignore[arg-type]
-            "raw_counter_values": value_rows({**CALM, **metrics}),
+            **counter_values(value_rows({**CALM, **metrics})),
             "raw_settings": list(settings),
         },
     )
@@ -70,6 +70,77 @@ def profiled(
 )
 def test_verdict(metrics: dict[str, float | None], verdict: str) -> None:
     assert profiled(metrics)["verdict"] == verdict
+
+
+def test_both_peaks_stand_beside_each_other() -> None:
+    """A recorded A10G: about 598 GB/s at the clock while it ran, 600 GB/s by its data sheet."""
+    metrics = {"dram__bytes.sum.peak_sustained": 96.0, "dram__cycles_elapsed.avg.per_second": 6.23e9}
+    row = profiled(metrics)
+    assert row["measured_peak_bytes_per_s"] == row["peak_bytes_per_s"] == pytest.approx(598.1e9, rel=1e-3)
+    assert row["theoretical_peak_bytes_per_s"] is None
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason=NO_CORPUS)
+def test_peaks_of_a_recorded_report() -> None:
+    name = "ESMM-Research/a10g_roofline_c4.ncu-rep"
+    con = build(
+        "profiled_kernels",
+        {"sources": [source(1, name, "counters")]},
+        files={1: (REPORT_READER, CORPUS / name)},
+    )
+    sql = "select min(measured_peak_bytes_per_s), max(theoretical_peak_bytes_per_s) from profiled_kernels"
+    measured, theoretical = one(con, sql)
+    assert measured == pytest.approx(598e9, rel=0.01)
+    assert theoretical == pytest.approx(600e9, rel=0.01)
+
+
+STALL = "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio"
+FABRIC = f"lts__t_sectors_srcunit_ltcfabric{PCT}"
+L2_FULL = {f"lts__throughput{PCT}": 85.0, f"gpu__compute_memory_throughput{PCT}": 85.0}
+
+
+@pytest.mark.parametrize(
+    ("metrics", "capability", "cause"),
+    [
+        ({}, "8.0", "stalls not collected"),
+        ({STALL: 5.0, "smsp__average_warp_latency_per_inst_issued.ratio": 10.0}, "8.0", "memory latency"),
+        ({STALL: 4.9, "smsp__average_warp_latency_per_inst_issued.ratio": 10.0}, "8.0", "other stalls"),
+        # Half of 16 warps in flight, an issue in every second cycle: 16 warps for each issue.
+        ({STALL: 8.0, "smsp__issue_active.avg.pct_of_peak_sustained_active": 50.0}, "8.0", "memory latency"),
+        ({STALL: 7.9, "smsp__issue_active.avg.pct_of_peak_sustained_active": 50.0}, "8.0", "other stalls"),
+        ({STALL: 7.9, "smsp__issue_active.avg.pct_of_peak_sustained_active": 50.0}, "8.6", "memory latency"),
+        ({STALL: 7.9}, "8.0", "stalls not collected"),
+        ({FABRIC: 60.0}, "8.0", "partition contention"),
+        ({FABRIC: 59.9, **L2_FULL}, "8.0", "access pattern"),
+        (
+            {"lts__ltcfabric2lts_cycles_active.avg.pct_of_peak_sustained_elapsed": 60.0},
+            "9.0",
+            "partition contention",
+        ),
+        ({"lts__t_sectors.max": 120.0, "lts__t_sectors.avg": 100.0, **L2_FULL}, "8.6", "uneven slices"),
+        ({"lts__t_sectors.max": 105.0, "lts__t_sectors.avg": 100.0, **L2_FULL}, "8.6", "no fabric metric"),
+        (L2_FULL, "9.0", "fabric not collected"),
+        ({f"sm__throughput{PCT}": 90.0, FABRIC: 90.0}, "8.0", None),
+    ],
+)
+def test_cause_of_l2_and_latency(
+    metrics: dict[str, float | None], capability: str, cause: str | None
+) -> None:
+    assert profiled(metrics, compute_capability=capability)["cause"] == cause
+
+
+def test_a_busy_tensor_pipe_is_compute() -> None:
+    tensor = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"
+    assert profiled({tensor: 80.0})["verdict"] == "compute"
+    assert profiled({tensor: 79.0})["verdict"] == "latency"
+
+
+def test_reads_of_host_memory_and_of_other_gpus() -> None:
+    device = {"lts__t_sectors_srcunit_tex.sum": 1000.0}
+    assert profiled({**device, "lts__d_sectors_fill_sysmem.sum": 10.0})["is_off_gpu"] is True
+    assert profiled({**device, "lts__d_sectors_fill_sysmem.sum": 9.0})["is_off_gpu"] is False
+    peer = "lts__t_sectors_srcunit_tex_aperture_peer_op_read.sum"
+    assert profiled({**device, peer: 10.0})["is_off_gpu"] is True
 
 
 def test_blocks_and_processors_stand_in_for_waves() -> None:

@@ -2,39 +2,8 @@
 
 from kvcliff.cli.howto import SGLANG, TENSORRT_LLM, VLLM, Engine, Howto, Placeholder, Step, switches_step
 from kvcliff.findings.captures import DEVICE, NSYS_EXPORT, nsys_profile, scrape_loop
+from kvcliff.findings.counter_captures import NCU_FABRIC_METRICS, NCU_METRICS
 
-#: What a cache or bandwidth verdict on a kernel needs, and no more: each metric costs passes.
-NCU_METRICS: tuple[str, ...] = (
-    "gpu__time_duration.sum",
-    "gpc__cycles_elapsed.avg.per_second",
-    "sm__throughput.avg.pct_of_peak_sustained_elapsed",
-    "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
-    "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
-    "dram__bytes_read.sum",
-    "dram__bytes_write.sum",
-    "dram__bytes.sum.peak_sustained",
-    "dram__cycles_elapsed.avg.per_second",
-    "lts__throughput.avg.pct_of_peak_sustained_elapsed",
-    "lts__t_sector_hit_rate.pct",
-    "lts__t_sectors.sum",
-    "lts__t_sectors.max",
-    "lts__t_sectors.avg",
-    "lts__t_sectors_srcunit_tex_op_read_lookup_hit.sum",
-    "lts__t_sectors_srcunit_tex_op_read_lookup_miss.sum",
-    "lts__t_sectors_srcunit_tex.sum",
-    "lts__d_sectors_fill_sysmem.sum",
-    "lts__lts2xbar_cycles_active.avg.pct_of_peak_sustained_elapsed",
-    "sm__warps_active.avg.pct_of_peak_sustained_active",
-    "smsp__issue_active.avg.pct_of_peak_sustained_active",
-    "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio",
-    "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
-)
-#: Traffic between the two halves of the L2, on chips that have two.
-NCU_FABRIC_METRICS: tuple[str, ...] = (
-    "lts__t_sectors_srcunit_ltcfabric.sum",
-    "lts__t_sectors_srcunit_ltcfabric.avg.pct_of_peak_sustained_elapsed",
-    "lts__ltcfabric2lts_cycles_active.avg.pct_of_peak_sustained_elapsed",
-)
 _NSYS_OPTIONS = (
     "--sample=none --cpuctxsw=none --capture-range=cudaProfilerApi --capture-range-end=stop -o trace"
 )

@@ -28,6 +28,8 @@ _CAUSE_WORDS = {
         "could be why)"
     ),
     "the client sends late": "the client sends late, so that the engine is not put to the test",
+    "L2 hits of SM reads collapse": "the L2 hit rate of SM reads collapses here: KV no longer fits",
+    "DRAM is at its limit": "DRAM moves as many bytes as it can: memory bandwidth",
     "steps grow faster than the bytes they read": (
         "steps take longer with more requests, more so than the bytes they read: compute"
     ),
@@ -145,7 +147,19 @@ def _found(levels: tuple[_Level, ...], knee: _Level | None, plateau: _Level | No
         min(_CONFIDENCE.get(level.reason or "", _USUAL_CONFIDENCE) for level in named),
         sentence + "; ".join(clauses) + ".",
         evidence=(_evidence(levels, *named),),
+        reason=_uncertainty(levels, knee, plateau),
     )
+
+
+def _uncertainty(levels: tuple[_Level, ...], knee: _Level | None, plateau: _Level | None) -> str:
+    """Return between which measured levels knee and saturation lie: nothing is known in between."""
+    bounds = []
+    if knee is not None:
+        bounds.append(f"the knee lies between {knee.words} and {levels[levels.index(knee) + 1].words}")
+    if plateau is not None:
+        before = levels[levels.index(plateau) - 1]
+        bounds.append(f"the saturation between {before.words} and {plateau.words}")
+    return f"{', '.join(bounds)}: no level in between was measured"
 
 
 def _knee_clause(levels: tuple[_Level, ...], knee: _Level, rules: _Rules) -> str:

@@ -94,10 +94,10 @@ class LongPage:
         placed = rows.join(numbers, on="kernel", how="left", maintain_order="left")
         measured = self._values(placed.filter(is_metric), firsts.height)
         stated = self._stated_waves(placed.filter(~is_metric), measured)
-        self._rows.add_values(pl.concat([measured, stated]))
+        self._rows.add_named_values(pl.concat([measured, stated]))
 
     def _values(self, rows: pl.DataFrame, kernel_count: int) -> pl.DataFrame:
-        """Return rows of ``raw_counter_values``; a metric that several parts print counts once."""
+        """Return values with the name of their metric; a metric that several parts print counts once."""
         cells = rows[f"c{self._value}"]
         values, quality = parse_numbers(cells, self._style)
         frame = rows.select(

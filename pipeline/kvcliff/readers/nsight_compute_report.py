@@ -145,12 +145,12 @@ def _write(content: ReportContent, rows: CounterRows) -> None:
             else:
                 values.append((kernel_no, name, unit_of_metric(name), *_judged(number, text)))
         if len(values) >= _FLUSH_VALUES:
-            rows.add_values(pl.DataFrame(values, schema=VALUE_SCHEMA, orient="row"))
+            rows.add_named_values(pl.DataFrame(values, schema=VALUE_SCHEMA, orient="row"))
             values.clear()
     if kernels:
         rows.add_kernels(pl.DataFrame(kernels, schema=KERNEL_SCHEMA))
     if values:
-        rows.add_values(pl.DataFrame(values, schema=VALUE_SCHEMA, orient="row"))
+        rows.add_named_values(pl.DataFrame(values, schema=VALUE_SCHEMA, orient="row"))
 
 
 def _named(profile: Profile, names: Sequence[str]) -> Iterable[tuple[str, float | None, str | None]]:

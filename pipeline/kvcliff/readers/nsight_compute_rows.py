@@ -10,7 +10,13 @@ from kvcliff.readers.base import Sink
 from kvcliff.readers.nsight_compute_session import CounterSession
 from kvcliff.readers.range_names import is_allowed
 
-TABLES: Final = ("raw_counter_sessions", "raw_counter_kernels", "raw_counter_values", "raw_counter_devices")
+TABLES: Final = (
+    "raw_counter_sessions",
+    "raw_counter_kernels",
+    "raw_counter_metrics",
+    "raw_counter_values",
+    "raw_counter_devices",
+)
 DEVICE_PREFIX: Final = "device__attribute_"
 NAME_LIMIT: Final = 4000
 _NVTX_LIMIT: Final = 200
@@ -47,6 +53,7 @@ VALUE_SCHEMA: Final = {
     "value": pl.Float64(),
     "quality": pl.String(),
 }
+_METRIC_SCHEMA: Final = {"metric": pl.String(), "unit": pl.String(), "metric_no": pl.Int32()}
 _DEVICE_SCHEMA: Final = {
     "device_id": pl.Int32(),
     "attribute": pl.String(),
@@ -89,6 +96,7 @@ class CounterRows:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._devices: set[tuple[int, str]] = set()
+        self._metrics: dict[tuple[str, str], int] = {}
         self.kernel_count = 0
         self.row_count = 0
 
@@ -102,8 +110,20 @@ class CounterRows:
         self.kernel_count += named.height
         self.row_count += self._sink.append("raw_counter_kernels", named)
 
+    def metric_no(self, metric: str, unit: str) -> int:
+        """Return the number of a metric in its base unit; it is written at the end."""
+        return self._metrics.setdefault((metric, unit), len(self._metrics))
+
+    def add_named_values(self, frame: pl.DataFrame) -> None:
+        """Write values whose metric and unit stand as texts."""
+        pairs = frame.select("metric", "unit").unique(maintain_order=True).rows()
+        numbers = [(metric, unit, self.metric_no(metric, unit)) for metric, unit in pairs]
+        named = pl.DataFrame(numbers, schema=_METRIC_SCHEMA, orient="row")
+        together = frame.join(named, on=("metric", "unit"), how="left", maintain_order="left")
+        self.add_values(together.select("kernel_no", "metric_no", "value", "quality"))
+
     def add_values(self, frame: pl.DataFrame) -> None:
-        """Write values."""
+        """Write values whose metric stands as its number."""
         self.row_count += self._sink.append("raw_counter_values", frame)
 
     def add_device(self, device_id: int, metric: str, value: float | None, text: str | None) -> None:
@@ -118,5 +138,9 @@ class CounterRows:
         self.row_count += self._sink.append("raw_counter_devices", frame)
 
     def finish(self, session: CounterSession) -> None:
-        """Write the session."""
+        """Write the metrics and the session."""
+        if self._metrics:
+            rows = [(metric, unit, number) for (metric, unit), number in self._metrics.items()]
+            named = pl.DataFrame(rows, schema=_METRIC_SCHEMA, orient="row")
+            self.row_count += self._sink.append("raw_counter_metrics", named)
         self.row_count += self._sink.append("raw_counter_sessions", session.frame())

@@ -135,19 +135,14 @@ class WidePage:
     def _write_clean(
         self, numbers: pl.Series, columns: Sequence[_Column], values: Sequence[pl.Series]
     ) -> None:
-        """Write metrics that every row has, in one frame; names and units as codes, not as texts."""
+        """Write metrics that every row has, in one frame."""
         if not columns:
             return
-        names = pl.Series([column.metric for column in columns])
-        units = pl.Series([column.unit for column in columns])
-        codes = pl.select(
-            pl.int_range(len(columns), dtype=pl.UInt32).repeat_by(numbers.len()).explode()
-        ).to_series()
+        codes = [self._rows.metric_no(column.metric, column.unit) for column in columns]
         frame = pl.DataFrame(
             {
                 "kernel_no": pl.concat([numbers] * len(columns)),
-                "metric": names.cast(pl.Enum(names))[codes],
-                "unit": units.cast(pl.Enum(units.unique(maintain_order=True)))[codes],
+                "metric_no": pl.Series(codes, dtype=pl.Int32).repeat_by(numbers.len()).explode(),
                 "value": pl.concat(values),
             }
         )
@@ -162,8 +157,7 @@ class WidePage:
         self.unreadable_count += int((frame["quality"] == "unreadable").sum())
         named = frame.select(
             "kernel_no",
-            pl.lit(column.metric).alias("metric"),
-            pl.lit(column.unit).alias("unit"),
+            pl.lit(self._rows.metric_no(column.metric, column.unit), pl.Int32).alias("metric_no"),
             "value",
             pl.col("quality").cast(pl.String),
         )

@@ -12,6 +12,8 @@ _LEVEL_COLUMNS = (
     Column("cause", "Cause", "word"),
     Column("running_max", "Running (max)", "count"),
     Column("kv_max_ratio", "KV (max)", "pct"),
+    Column("read_hit_ratio", "L2 hits of SM reads", "pct"),
+    Column("dram_use_ratio", "DRAM use", "pct"),
     Column("tokens_per_s", "Tokens/s", "number"),
     Column("elasticity", "Growth per load", "number"),
     Column("ttft_p50_ms", "TTFT p50", "ms"),
@@ -50,8 +52,10 @@ select
         ),
         ''
     ),
-    case knees.cause when 'kv' then 'KV' else knees.cause end,
-    knees.running_max, knees.kv_used_ratio_max, knees.tokens_per_s, knees.elasticity, knees.ttft_p50_ms,
+    case knees.cause when 'kv' then 'KV' when 'l2' then 'L2' else knees.cause end,
+    knees.running_max, knees.kv_used_ratio_max,
+    case when knees.l2_reuse in ('present', 'none') then knees.read_hit_ratio end, knees.dram_use_ratio,
+    knees.tokens_per_s, knees.elasticity, knees.ttft_p50_ms,
     knees.itl_p50_ms, knees.itl_p99_ms, knees.preemption_count,
     case when placed.level is not null then coalesce(points.swap_point_count, 0) end, points.class_name,
     points.at_ns - {START_SQL.format(table="knees")}, points.error_ns, points.action_count, points.blocked_s
