@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,10 +32,19 @@ FA2_DECODE = (
     "cutlass::bfloat16_t>, false, false, false, false, true, true, false, false>(flash::Flash_fwd_params)"
 )
 FA2_OTHER = FA2_DECODE.replace("bfloat16_t>, false, false", "bfloat16_t>, true, false")
+FA3_DECODE = (
+    "void cutlass::device_kernel<flash::enable_sm90_or_later<flash::FlashAttnFwdSm90<"
+    "flash::CollectiveMainloopFwdSm90<2, cute::tuple<cute::C<1>, cute::C<1>, cute::C<1>>, "
+    "cute::tuple<cute::C<64>, cute::C<128>, cute::C<128>>, 128, cutlass::bfloat16_t, float, "
+    "cutlass::arch::Sm90, false, false, false, true, true>>>>(T1::Params)"
+)
+FA3_WIDE = FA3_DECODE.replace("cute::C<64>, ", "cute::C<128>, ").replace("Sm90, false", "Sm90, true")
+KV_WRITE = "void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16>(const T1 *)"
 FI_DECODE = "void flashinfer::BatchDecodeWithPagedKVCacheKernel<(flashinfer::PosEncodingMode)0>(T9)"
 FI_PREFILL = "void flashinfer::BatchPrefillWithPagedKVCacheKernel<(flashinfer::MaskMode)1>(T2)"
 FI_MERGE = "void flashinfer::PersistentVariableLengthMergeStatesKernel<8u>(T5 *)"
 GEMM = "nvjet_tst_128x64_64x8_2x1_v_bz_coopA_TNT"
+ALL_REDUCE = "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 2>(vllm::RankData *, T1 *, int, int)"
 SOFTMAX = "void at::native::(anonymous namespace)::cunn_SoftMaxForward<4>(T4 *)"
 
 
@@ -186,7 +196,7 @@ class NsysFile:
         self.meta("EXPORT_SCHEMA_VERSION", self.schema)
         self.add("TARGET_INFO_SESSION_START_TIME", utcEpochNs=self.utc_ns)
         path.unlink(missing_ok=True)
-        with sqlite3.connect(path) as db:
+        with closing(sqlite3.connect(path)) as db, db:
             db.execute("create table StringIds (id integer primary key, value text not null)")
             db.executemany(
                 "insert into StringIds values (?, ?)", [(key, text) for text, key in self.strings.items()]

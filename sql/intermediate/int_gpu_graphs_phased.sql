@@ -7,7 +7,7 @@
 --   graph_launch_no  BIGINT   number in the file
 --   device_id        INTEGER  GPU index
 --   step_id          BIGINT   engine step, null outside steps
---   phase            VARCHAR  prefill, decode, mixed or other
+--   phase            VARCHAR  prefill, decode, mixed, prefill_or_mixed or other
 --   confidence       DOUBLE   0-1
 --   busy_ns          BIGINT   [ns] part of the time not covered by earlier work of the device
 --   start_ns         BIGINT   [ns] start, run clock

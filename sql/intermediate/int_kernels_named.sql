@@ -11,7 +11,9 @@
 --   wide_family  VARCHAR  family of a launch whose grid is wider than max_grid_x
 --   phase        VARCHAR  prefill or decode when the name (and grid) occur in that phase only
 --   max_grid_x   BIGINT   grid size up to which family and phase hold; null when the grid does not matter
+--   long_query   VARCHAR  what proves queries of more tokens than decode has: 'name', 'grid' (when wider than max_grid_x) or null
 --   is_main      BOOLEAN  computes attention itself (not a reduction or a helper)
+--   is_part      BOOLEAN  decode attention of a backend that launches prefill and decode of a batch apart
 -- notes: the first rule of kernel_family_patterns that fits decides.
 with
 
@@ -58,7 +60,9 @@ select
     end as wide_family,
     patterns.phase,
     cast(patterns.max_grid_x as bigint) as max_grid_x,
-    coalesce(patterns.is_main, false) as is_main
+    patterns.long_query,
+    coalesce(patterns.is_main, false) as is_main,
+    coalesce(patterns.is_part, false) as is_part
 from names
 left join matched on names.source_id = matched.source_id and names.name_id = matched.name_id
 left join patterns on matched.rule_no = patterns.rule_no

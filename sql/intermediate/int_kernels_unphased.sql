@@ -7,17 +7,23 @@
 --   work_no          BIGINT   number in the file
 --   device_id        INTEGER  GPU index
 --   process_id       UBIGINT  process key
+--   stream_id        INTEGER  CUDA stream
 --   label_step_id    BIGINT   step whose label names no phase, null outside labels
 --   segment_no       BIGINT   step within process and device, from 1; 0 is the work before the first; 1 inside a label
 --   name_phase       VARCHAR  phase that name and grid prove, null when they do not
 --   is_opaque        BOOLEAN  a graph whose kernels are invisible
 --   is_in_graph      BOOLEAN  launched by a CUDA graph
 --   is_main          BOOLEAN  computes attention itself
---   is_long_query    BOOLEAN  attention over queries of many tokens, seen in the grid
+--   is_combine       BOOLEAN  reduces the parts of an attention kernel before it
+--   is_kv_write      BOOLEAN  writes the KV of one layer
+--   is_part          BOOLEAN  decode attention of a backend that launches prefill and decode of a batch apart
+--   is_long_query    BOOLEAN  attention over queries of more tokens than decode has
+--   is_long_sure     BOOLEAN  the grid shows it, so that checks of drafted tokens cannot be meant
+--   is_cycle_start   BOOLEAN  begins a step that only the cycle of layers bounds
 --   start_ns         BIGINT   [ns] start, run clock
 --   end_ns           BIGINT   [ns] end, run clock
--- notes: sampling kernels end a step. A stretch between them without attention or graph belongs to the
---        step before it.
+-- notes: sampling kernels end a step; without any, the cycle of layers tells where one begins. A stretch
+--        between them without attention or graph belongs to the step before it.
 with
 
 work as (
@@ -32,6 +38,12 @@ steps as (
 
 ),
 
+cycles as (
+
+    select * from int_kernels_cycled
+
+),
+
 names as (
 
     select distinct
@@ -39,7 +51,9 @@ names as (
         family,
         phase,
         max_grid_x,
-        is_main
+        long_query,
+        is_main,
+        is_part
     from int_kernels_named
 
 ),
@@ -52,44 +66,56 @@ unphased as (
         work.work_no,
         work.device_id,
         work.process_id,
+        work.stream_id,
         work.step_id as label_step_id,
         case when work.grid_x <= coalesce(names.max_grid_x, work.grid_x) then names.phase end
             as name_phase,
         work.is_opaque,
         work.is_in_graph,
         coalesce(names.is_main, false) as is_main,
-        coalesce(work.grid_x > names.max_grid_x, false) as is_long_query,
+        coalesce(names.family = 'attention_combine', false) as is_combine,
+        coalesce(names.family = 'kv_write', false) as is_kv_write,
+        coalesce(names.is_part, false) as is_part,
+        coalesce(
+            names.long_query = 'name'
+            or (names.long_query = 'grid' and work.grid_x > names.max_grid_x), false
+        ) as is_long_query,
+        coalesce(names.long_query = 'grid' and work.grid_x > names.max_grid_x, false)
+            as is_long_sure,
         coalesce(names.family = 'sampling', false) as is_sampling,
+        cycles.work_no is not null as is_cycle_start,
         work.start_ns,
         work.end_ns
     from work
     left join steps on work.step_id = steps.step_id
     left join names on work.kernel_id = names.kernel_id
+    left join cycles
+        on
+            work.source_id = cycles.source_id
+            and work.work_no = cycles.work_no
+            and work.is_opaque = cycles.is_opaque
     where steps.phase is null
 
 ),
 
-ended as (
-
-    select
-        *,
-        not is_sampling and coalesce(lag(is_sampling) over (
-            partition by source_id, process_id, device_id, label_step_id
-            order by start_ns, end_ns, is_opaque, work_no
-        ), true) as is_after_sampling
-    from unphased
-
-),
-
+-- A sampling kernel directly behind another one is a stretch of its own, without a step. A count with a
+-- filter would say it shorter, but takes quadratic time over a window.
 stretched as (
 
     select
         *,
-        sum(cast(is_after_sampling as bigint)) over (
-            partition by source_id, process_id, device_id, label_step_id
-            order by start_ns, end_ns, is_opaque, work_no
-        ) as stretch_no
-    from ended
+        coalesce(
+            sum(cast(is_sampling as bigint)) over (
+                in_order rows between unbounded preceding and 1 preceding
+            ), 0
+        )
+        + sum(cast(is_cycle_start as bigint)) over (in_order rows unbounded preceding)
+            as stretch_no
+    from unphased
+    window in_order as (
+        partition by source_id, process_id, device_id, label_step_id
+        order by start_ns, end_ns, is_opaque, work_no
+    )
 
 ),
 
@@ -125,6 +151,7 @@ select
     stretched.work_no,
     stretched.device_id,
     stretched.process_id,
+    stretched.stream_id,
     stretched.label_step_id,
     case
         when stretched.label_step_id is not null then 1
@@ -134,7 +161,12 @@ select
     stretched.is_opaque,
     stretched.is_in_graph,
     stretched.is_main,
+    stretched.is_combine,
+    stretched.is_kv_write,
+    stretched.is_part,
     stretched.is_long_query,
+    stretched.is_long_sure,
+    stretched.is_cycle_start,
     stretched.start_ns,
     stretched.end_ns
 from stretched

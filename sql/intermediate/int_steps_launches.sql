@@ -6,7 +6,7 @@
 --   process_id      UBIGINT  process key
 --   correlation_id  BIGINT   links to kernels, graphs and copies
 --   step_id         BIGINT   step of the range
---   call            VARCHAR  kernel, graph, copy or set
+--   call            VARCHAR  kernel, graph, copy, set or sync
 --   start_ns        BIGINT   [ns] start of the call, run clock
 -- notes: a call belongs to the range of its own thread that begins last before it and has not ended.
 with

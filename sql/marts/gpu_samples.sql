@@ -4,12 +4,13 @@
 -- columns:
 --   level      VARCHAR  level of a sweep, null when the run has one level
 --   source_id  INTEGER  file
---   device_id  INTEGER  GPU index
+--   device_id  INTEGER  GPU index, null for the host and for network adapters
 --   counter    VARCHAR  canonical name with unit
 --   value      DOUBLE   value in the unit of the name
 --   ts_ns      BIGINT   [ns] time, run clock
 -- notes: *_pct of traces are per cent of the hardware peak; mem_busy_pct of telemetry is the share of time
---        with any memory traffic, which is no bandwidth.
+--        with any memory traffic, which is no bandwidth. memory_allocated_bytes is what was allocated since the trace
+--        began; engines allocate their KV cache at once, so it says nothing of KV in use. Faults are those of the moment.
 select
     level,
     source_id,

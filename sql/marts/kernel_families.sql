@@ -4,7 +4,7 @@
 -- columns:
 --   level           VARCHAR  level of a sweep, null when the run has one level
 --   device_id       INTEGER  GPU index
---   phase           VARCHAR  prefill, decode, mixed or other
+--   phase           VARCHAR  prefill, decode, mixed, prefill_or_mixed or other
 --   family          VARCHAR  kernel family
 --   kernel_count    BIGINT   kernels
 --   gpu_time_ns     BIGINT   [ns] summed time; parallel streams count twice
@@ -17,7 +17,7 @@ with
 
 kernels as (
 
-    select * from kernel_phases
+    select * from phase_kernels
 
 ),
 
@@ -28,8 +28,8 @@ summed as (
         device_id,
         phase,
         family,
-        count(*) as kernel_count,
-        cast(sum(end_ns - start_ns) as bigint) as gpu_time_ns,
+        cast(sum(kernel_count) as bigint) as kernel_count,
+        cast(sum(gpu_time_ns) as bigint) as gpu_time_ns,
         cast(sum(busy_ns) as bigint) as busy_ns
     from kernels
     group by level, device_id, phase, family

@@ -9,16 +9,18 @@
 --   stream_id    INTEGER  CUDA stream
 --   step_id      BIGINT   engine step, null outside steps
 --   kernel_id    INTEGER  name, see kernel_names
---   phase        VARCHAR  prefill, decode, mixed or other
+--   phase        VARCHAR  prefill, decode, mixed, prefill_or_mixed or other
 --   family       VARCHAR  kernel family by name and grid
---   evidence     VARCHAR  step_label, label_and_name, recompute_label, stage_label, graph_launch, kernel_name, inferred_step, mixed_evidence or none
+--   evidence     VARCHAR  step_label, label_and_name, recompute_label, stage_label, graph_launch, kernel_name, launched_apart, long_query,
+--                         inferred_step, graph_alone, layer_cycle, likely_long_query, mixed_evidence or none
 --   confidence   DOUBLE   0-1; from 0.8 on the phase is acted upon
 --   is_in_graph  BOOLEAN  launched by a CUDA graph
 --   busy_ns      BIGINT   [ns] part of the time not covered by earlier work of the device; adds up to busy time
 --   start_ns     BIGINT   [ns] start, run clock
 --   end_ns       BIGINT   [ns] end, run clock
 -- notes: the phase is the kernel's: attention launched apart in a mixed step is prefill or decode, the rest
---        of that step is mixed. Kernels on parallel streams overlap: sum busy_ns for wall time.
+--        of that step is mixed. prefill_or_mixed says that prompts are computed and that one launch for the
+--        whole batch hides whether others decode. Kernels on parallel streams overlap: sum busy_ns for wall time.
 with
 
 work as (

@@ -4,7 +4,7 @@
 -- columns:
 --   level              VARCHAR  level of a sweep, null when the run has one level
 --   device_id          INTEGER  GPU index
---   phase              VARCHAR  prefill, decode, mixed or other
+--   phase              VARCHAR  prefill, decode, mixed, prefill_or_mixed or other
 --   kernel_count       BIGINT   visible kernels
 --   gpu_time_ns        BIGINT   [ns] summed time of visible kernels; parallel streams count twice
 --   busy_ns            BIGINT   [ns] wall time of visible kernels; overlaps count once, for the earlier one
@@ -22,15 +22,14 @@ kernels as (
         level,
         device_id,
         phase,
-        count(*) as kernel_count,
-        sum(end_ns - start_ns) as gpu_time_ns,
+        sum(kernel_count) as kernel_count,
+        sum(gpu_time_ns) as gpu_time_ns,
         sum(busy_ns) as busy_ns,
         0 as graph_count,
         0 as graph_time_ns,
         0 as graph_busy_ns,
-        sum(end_ns - start_ns) filter (where confidence >= threshold('phase_confidence_min'))
-            as confident_time_ns
-    from kernel_phases
+        sum(confident_time_ns) as confident_time_ns
+    from phase_kernels
     group by level, device_id, phase
 
 ),

@@ -9,8 +9,9 @@
 --   device_id            INTEGER  GPU index, null when no GPU work of the step is visible
 --   process_id           UBIGINT  process key
 --   label_kind           VARCHAR  vllm, vllm_detailed, vllm_new_cached, kvcliff, tensorrt_llm, sglang or stage; null when inferred
---   phase                VARCHAR  prefill, decode, mixed or other
---   evidence             VARCHAR  step_label, recompute_label, stage_label, graph_launch, inferred_step, mixed_evidence or none
+--   phase                VARCHAR  prefill, decode, mixed, prefill_or_mixed or other
+--   evidence             VARCHAR  step_label, recompute_label, stage_label, graph_launch, launched_apart, long_query, inferred_step, graph_alone,
+--                                 likely_long_query, mixed_evidence or none
 --   confidence           DOUBLE   0-1; from 0.8 on the phase is acted upon
 --   sequence_count       BIGINT   requests in the step, null when the label does not say
 --   new_tokens           BIGINT   tokens computed
@@ -25,7 +26,8 @@
 --   gpu_busy_ns          BIGINT   [ns] time in which the device computed for the step
 --   bubble_before_ns     BIGINT   [ns] idle time of the device since the step before it; null for the first
 --   bubble_copy_ns       BIGINT   [ns] part of the bubble in which copies ran
---   bubble_cause         VARCHAR  copy (copies fill half of it), host (the step was launched after the device ran dry), device (launched in time but waiting) or none
+--   bubble_cause         VARCHAR  copy (copies fill half of it), idle (the engine ran no step for most of it, threshold bubble_idle_ms), sync (the host
+--                                 waited for the device to run dry before it launched on), host (launched late without such a wait), device (launched in time but waiting) or none
 --   start_ns             BIGINT   [ns] start of the range on the host; of the GPU work when inferred
 --   end_ns               BIGINT   [ns] end of the range on the host; of the GPU work when inferred
 --   gpu_start_ns         BIGINT   [ns] start of its first GPU work, run clock
@@ -71,6 +73,18 @@ sources as (
         source_id,
         coalesce(replica, '0') as replica_id
     from stg_sources
+
+),
+
+syncs as (
+
+    select
+        source_id,
+        process_id,
+        start_ns,
+        end_ns
+    from stg_nsys__launches
+    where call = 'sync'
 
 ),
 
@@ -141,6 +155,37 @@ all_steps as (
     union all by name
     select * from unlabelled
 
+),
+
+-- The last wait of the process that began before the device ran dry: did it last until then?
+synced as (
+
+    select
+        all_steps.step_id,
+        all_steps.device_id
+    from all_steps
+    inner join timed
+        on all_steps.step_id = timed.step_id and all_steps.device_id = timed.device_id
+    asof inner join syncs
+        on
+            all_steps.source_id = syncs.source_id
+            and all_steps.process_id = syncs.process_id
+            and timed.idle_since_ns >= syncs.start_ns
+    where syncs.end_ns >= timed.idle_since_ns
+
+),
+
+host_pauses as (
+
+    select
+        step_id,
+        start_ns - max(end_ns) over (
+            partition by source_id, process_id
+            order by start_ns, step_id
+            rows between unbounded preceding and 1 preceding
+        ) as pause_ns
+    from labelled
+
 )
 
 select
@@ -173,8 +218,13 @@ select
     case
         when bubbles.bubble_ns is null then 'none'
         when bubbles.bubble_copy_ns * 2 >= bubbles.bubble_ns then 'copy'
-        when first_launches.launch_ns >= timed.idle_since_ns then 'host'
-        when first_launches.launch_ns is not null then 'device'
+        when first_launches.launch_ns < timed.idle_since_ns then 'device'
+        when
+            host_pauses.pause_ns * 2 >= bubbles.bubble_ns
+            and host_pauses.pause_ns >= threshold('bubble_idle_ms') * 1000000
+            then 'idle'
+        when synced.step_id is not null then 'sync'
+        when first_launches.launch_ns is not null then 'host'
         else 'none'
     end as bubble_cause,
     all_steps.start_ns,
@@ -190,6 +240,11 @@ left join bubbles
     on
         all_steps.step_id = bubbles.step_id
         and all_steps.device_id is not distinct from bubbles.device_id
+left join synced
+    on
+        all_steps.step_id = synced.step_id
+        and all_steps.device_id is not distinct from synced.device_id
+left join host_pauses on all_steps.step_id = host_pauses.step_id
 left join first_launches on all_steps.step_id = first_launches.step_id
 left join weights on all_steps.evidence = weights.evidence
 order by all_steps.step_id, all_steps.device_id

@@ -20,6 +20,7 @@
 --   hidden_ns       BIGINT   [ns] part of copy_ns in which the device also computed
 --   hidden_ratio    DOUBLE   hidden_ns / copy_ns, 0-1
 --   bytes_per_s     DOUBLE   bytes / copy_ns
+--   route_bytes_per_s  DOUBLE  [bytes/s] peak of the link between GPU and host in this direction; null for other kinds or when unknown
 --   is_pinned       BOOLEAN  the host side is pinned memory
 --   is_side_stream  BOOLEAN  no kernel ran on the stream
 --   is_kv_swap      BOOLEAN  looks like KV blocks moving between host and device: pinned, side stream, equal block-sized pieces
@@ -38,6 +39,15 @@ copies as (
 launches as (
 
     select * from int_steps_launches
+
+),
+
+routes as (
+
+    select
+        level,
+        pcie_bytes_per_s
+    from int_gpu_facts
 
 ),
 
@@ -127,6 +137,10 @@ judged as (
     select
         bursts.*,
         launches.step_id,
+        case
+            when bursts.kind in ('htod', 'dtoh')
+                then coalesce(routes.pcie_bytes_per_s, run_route.pcie_bytes_per_s)
+        end as route_bytes_per_s,
         coalesce(
             case
                 when bursts.kind = 'htod' then bursts.source_memory = 'pinned'
@@ -143,6 +157,8 @@ judged as (
             bursts.source_id = compute_streams.source_id
             and bursts.device_id is not distinct from compute_streams.device_id
             and bursts.stream_id = compute_streams.stream_id
+    left join routes on bursts.level is not distinct from routes.level
+    left join routes as run_route on run_route.level is null
     left join launches
         on
             bursts.source_id = launches.source_id
@@ -171,6 +187,7 @@ select
     hidden_ns,
     hidden_ns / nullif(copy_ns, 0) as hidden_ratio,
     1e9 * bytes / nullif(copy_ns, 0) as bytes_per_s,
+    route_bytes_per_s,
     is_pinned,
     is_side_stream,
     is_pinned and is_side_stream and has_block_pieces as is_kv_swap,

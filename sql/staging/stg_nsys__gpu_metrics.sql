@@ -1,10 +1,10 @@
--- what:  Hardware counters sampled over GPU traces, on the run clock.
+-- what:  Hardware counters, memory events and network traffic over GPU traces, on the run clock.
 -- grain: one row per time, device and counter
 -- key:   source_id, ts_ns, device_id, counter
 -- columns:
 --   level      VARCHAR  level of a sweep, null when the run has one level
 --   source_id  INTEGER  trace file
---   device_id  INTEGER  GPU index
+--   device_id  INTEGER  GPU index, null for the host and for network adapters
 --   counter    VARCHAR  canonical name with unit
 --   value      DOUBLE   value in the unit of the name
 --   ts_ns      BIGINT   [ns] time, run clock

@@ -1,4 +1,4 @@
--- what:  Calls that put work on the GPU, on the run clock.
+-- what:  Calls that put work on the GPU or wait for it, on the run clock.
 -- grain: one row per call
 -- key:   source_id, process_id, correlation_id
 -- columns:
@@ -6,7 +6,7 @@
 --   process_id      UBIGINT  process key
 --   thread_id       BIGINT   thread in the process
 --   correlation_id  BIGINT   links to kernels, graphs and copies
---   call            VARCHAR  kernel, graph, copy or set
+--   call            VARCHAR  kernel, graph, copy, set, or sync (waits for the GPU)
 --   start_ns        BIGINT   [ns] start of the call, run clock
 --   end_ns          BIGINT   [ns] end of the call, run clock
 select

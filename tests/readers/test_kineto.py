@@ -75,6 +75,7 @@ def test_kernels_launches_and_copies_with_exact_times(tmp_path: Path) -> None:
         (PID, PID, 1, "kernel", 5_203_721_870_641_001),
         (PID, PID, 2, "copy", 5_203_721_870_650_500),
         (PID, PID, 3, "set", 5_203_721_870_655_000),
+        (PID, PID, 4, "sync", 5_203_721_870_660_000),
         (PID, PID, 5, "graph", 5_203_721_870_670_000),
     ]
     assert rows.rows("raw_copies", "copy_no", "kind", "source_memory", "target_memory", "bytes") == [
@@ -229,7 +230,7 @@ def test_a_cut_trace_gives_the_events_before_the_cut(tmp_path: Path) -> None:
     path.write_bytes(whole[: whole.index(b"Memcpy HtoD")])
     rows, report = load_kineto(path)
     assert len(rows.rows("raw_kernels", "kernel_no")) == 1
-    assert len(rows.rows("raw_launches", "call")) == 4
+    assert len(rows.rows("raw_launches", "call")) == 5
     assert report.damage == "the trace ends inside its events"
     assert rows.rows("raw_capture_diagnostics", *STATE)[0] == ("kernels", "partial", 1)
     cut = gpu_trace().write(tmp_path / "t.json.gz")

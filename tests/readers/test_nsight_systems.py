@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def test_rows_do_not_depend_on_the_size_of_a_batch(tmp_path: Path, monkeypatch: 
     for number in range(7):
         trace.kernel(GEMM, 100 + 10 * number, 105 + 10 * number)
     path = trace.write(tmp_path / "t.sqlite")
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         # Row ids with holes and below zero, as in files that were cut out of others.
         db.execute("delete from CUPTI_ACTIVITY_KIND_KERNEL where rowid = 3")
         db.execute("update CUPTI_ACTIVITY_KIND_KERNEL set rowid = -5 where rowid = 1")
@@ -241,7 +242,7 @@ def test_sniff_knows_an_export_by_its_tables(tmp_path: Path) -> None:
 
 def test_sniff_leaves_other_databases_and_texts_alone(tmp_path: Path) -> None:
     other = tmp_path / "app.sqlite"
-    with sqlite3.connect(other) as db:
+    with closing(sqlite3.connect(other)) as db, db:
         db.execute("create table StringIds (id integer, value text)")
     db.close()
     (tmp_path / "notes.txt").write_text("CUPTI_ACTIVITY_KIND_KERNEL NVTX_EVENTS")

@@ -5,7 +5,7 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import polars as pl
@@ -20,6 +20,7 @@ _CALLS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?:cuda|cu|hip)(?:ExtModule|Module|Ext)?Launch"), "kernel"),
     (re.compile(r"(?:cuda|cu|hip)Memcpy"), "copy"),
     (re.compile(r"(?:cuda|cu|hip)Memset"), "set"),
+    (re.compile(r"(?:cuda|cu|hip)(?:Stream|Event|Device|Ctx)Synchronize"), "sync"),
 )
 _COPY = re.compile(r"Memcpy (\w+) \((\w+) -> (\w+)\)")
 _SET = re.compile(r"Memset \((\w+)\)")
@@ -75,15 +76,20 @@ SCHEMAS: dict[str, dict[str, pl.DataType | type[pl.DataType]]] = {
 }
 
 
+#: Numbers that a column can hold; details with others count as none.
+_Int32 = Annotated[int, msgspec.Meta(ge=-(1 << 31), lt=1 << 31)]
+_Int63 = Annotated[int, msgspec.Meta(ge=-(1 << 62), lt=1 << 62)]
+
+
 class _Details(msgspec.Struct, rename={"graph_node": "graph node id"}):
     """What is taken from an event's details; the rest is passed over."""
 
-    device: int | None = None
-    stream: int | None = None
-    correlation: int | None = None
-    bytes: int | None = None
-    grid: list[int] | None = None
-    graph_node: int | None = None
+    device: _Int32 | None = None
+    stream: _Int32 | None = None
+    correlation: _Int63 | None = None
+    bytes: _Int63 | None = None
+    grid: list[_Int32] | None = None
+    graph_node: Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)] | None = None
 
 
 _DETAILS = msgspec.json.Decoder(_Details)
@@ -249,7 +255,7 @@ class _Numbers:
 
 @lru_cache(maxsize=4096)
 def _call_kind(name: str) -> str:
-    """Return what a CUDA call puts on the GPU, '' for nothing."""
+    """Return what a CUDA call puts on the GPU, sync when it waits for it, '' for neither."""
     return next((kind for pattern, kind in _CALLS if pattern.match(name)), "")
 
 

@@ -9,7 +9,9 @@ from kvcliff.errors import UsageProblem
 from kvcliff.readers import nsight_systems_activity as activity
 from kvcliff.readers import nsight_systems_diagnoses as diagnoses_part
 from kvcliff.readers import nsight_systems_facts as facts_part
+from kvcliff.readers import nsight_systems_memory as memory
 from kvcliff.readers import nsight_systems_metrics as metrics
+from kvcliff.readers import nsight_systems_network as network
 from kvcliff.readers import nsight_systems_nvtx as nvtx
 from kvcliff.readers.base import NO_MATCH, LoadReport, ReadContext, Reader, Sink, Sniff, Source
 from kvcliff.readers.nsight_systems_export import Export, open_export
@@ -58,6 +60,9 @@ def _load(source: Source, sink: Sink, context: ReadContext) -> LoadReport:
         launches = processes.of_launches(activity.read_launches(export, shift))
         rows += _append(sink, "raw_launches", launches)
         rows += _append(sink, "raw_gpu_metrics", metrics.read_metrics(export, shift))
+        rows += _append(sink, "raw_gpu_metrics", memory.read_memory_use(export, shift, devices))
+        rows += _append(sink, "raw_gpu_metrics", memory.read_page_faults(export, shift, devices))
+        rows += _append(sink, "raw_gpu_metrics", network.read_network(export, shift))
         ranges = nvtx.read_ranges(export, shift, activity.last_event_ns(export, shift, notes), patterns)
         rows += _append(sink, "raw_nvtx_ranges", [ranges.frame])
         gpus = facts_part.read_gpus(export)

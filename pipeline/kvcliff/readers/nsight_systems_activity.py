@@ -47,6 +47,12 @@ _CALL_GLOBS = (
     "cuMemcpy*",
     "cudaMemset*",
     "cuMemset*",
+    "cudaStreamSynchronize*",
+    "cuStreamSynchronize*",
+    "cudaEventSynchronize*",
+    "cuEventSynchronize*",
+    "cudaDeviceSynchronize*",
+    "cuCtxSynchronize*",
 )
 _CALL_KINDS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"cu(?:da)?LaunchHostFunc"), ""),
@@ -54,10 +60,15 @@ _CALL_KINDS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"cu(?:da)?GraphLaunch"), "graph"),
     (re.compile(r"cu(?:da)?Memcpy"), "copy"),
     (re.compile(r"cu(?:da)?Memset"), "set"),
+    (re.compile(r"cu(?:da)?(?:Stream|Event|Device|Ctx)Synchronize"), "sync"),
 )
-_PLACE = (
+#: Where something happened: enough to number its GPU as the host does.
+PLACED = (
     Column("device_id", "deviceId", pl.Int32),
     Column("process_id", "globalPid", pl.UInt64, _PROCESS),
+)
+_PLACE = (
+    *PLACED,
     Column("stream_id", "streamId", pl.Int32),
     Column("correlation_id", "correlationId", pl.Int64),
 )
@@ -263,7 +274,7 @@ def _numbered(frame: pl.DataFrame, name: str, first: int) -> pl.DataFrame:
 
 
 def call_kinds(export: Export) -> dict[int, str]:
-    """Return what each launching API call does (kernel, graph, copy, set), by its name id."""
+    """Return what each call does that launches or waits (kernel, graph, copy, set, sync), by its name id."""
     if not export.has("StringIds", "id", "value"):
         return {}
     condition = " or ".join(["value glob ?"] * len(_CALL_GLOBS))
@@ -276,7 +287,7 @@ def call_kinds(export: Export) -> dict[int, str]:
 
 
 def read_launches(export: Export, shift_ns: int) -> Iterator[pl.DataFrame]:
-    """Yield batches for ``raw_launches``: calls that put work on a GPU, others are never read into memory."""
+    """Yield batches for ``raw_launches``: calls that put work on a GPU or wait for it, no others."""
     kinds = call_kinds(export)
     if not kinds or not export.has(CALLS, "nameId", "correlationId"):
         return

@@ -71,7 +71,11 @@ class Export:
         self._db = sqlite3.connect(self._uri, uri=True)
         # Texts of unknown origin may hold bytes that are no UTF-8; they must not stop the reading.
         self._db.text_factory = lambda raw: raw.decode("utf-8", "replace")
-        self.tables: Mapping[str, tuple[str, ...]] = self._read_schema()
+        try:
+            self.tables: Mapping[str, tuple[str, ...]] = self._read_schema()
+        except BaseException:
+            self._db.close()
+            raise
 
     def close(self) -> None:
         """Close the database."""

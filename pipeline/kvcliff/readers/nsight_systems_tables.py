@@ -72,8 +72,20 @@ TABLES: Final[dict[str, tuple[str, ...]]] = {
     "DIAGNOSTIC_EVENT": ("timestamp", "text"),
     "OSRT_API": ("end",),
     "SCHED_EVENTS": ("start",),
-    "CUDA_GPU_MEMORY_USAGE_EVENTS": ("start",),
-    "CUDA_UM_GPU_PAGE_FAULT_EVENTS": ("start",),
+    "CUDA_GPU_MEMORY_USAGE_EVENTS": (
+        "start",
+        "globalPid",
+        "deviceId",
+        "contextId",
+        "address",
+        "bytes",
+        "memKind",
+        "memoryOperationType",
+    ),
+    "CUDA_UM_GPU_PAGE_FAULT_EVENTS": ("start", "globalPid", "deviceId", "numberOfPageFaults"),
+    "CUDA_UM_CPU_PAGE_FAULT_EVENTS": ("start", "globalPid"),
+    "NET_NIC_METRIC": (*_TIMES, "globalId", "metricsListId", "metricsIdx", "value"),
+    "TARGET_INFO_NETWORK_METRICS": ("metricsListId", "metricsIdx", "name", "unit"),
 }
 _AGAIN_HINT = (
     "copy it again, or export the report anew: nsys export -t sqlite -f true -o run.sqlite run.nsys-rep"
@@ -91,7 +103,8 @@ def folder_to_sqlite(source: Source, target: Path) -> None:
         for table, columns in TABLES.items():
             for suffix, read in ((".parquet", _parquet_frames), (".arrow", _arrow_frames)):
                 path = source.path / f"{table}{suffix}"
-                if not path.is_file():
+                # The listing leaves out links that lead out of the export.
+                if path.name not in source.listing:
                     continue
                 try:
                     for frame in read(path, columns):

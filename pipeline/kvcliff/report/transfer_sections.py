@@ -2,6 +2,7 @@
 
 import duckdb
 
+from kvcliff.findings.marts import mart_columns
 from kvcliff.report.document import Block, Column, Paragraph, Section
 from kvcliff.report.tables import read_table
 
@@ -21,17 +22,48 @@ _COPY_COLUMNS = (
     Column("burst_count", "Bursts", "count"),
     Column("bytes", "Bytes", "bytes"),
     Column("gb_per_s", "GB/s", "number"),
+    Column("route_ratio", "Of the route's limit", "pct"),
     Column("copy_ns", "Time", "duration_ns"),
     Column("hidden_ratio", "Hidden under kernels", "pct"),
 )
 _COPY_SQL = f"""
 select
-    {_DIRECTION}, is_kv_swap, count(*), sum(bytes), sum(bytes) / nullif(sum(copy_ns), 0), sum(copy_ns),
+    {_DIRECTION}, is_kv_swap, count(*), sum(bytes), sum(bytes) / nullif(sum(copy_ns), 0),
+    1e9 * sum(bytes) / nullif(sum(copy_ns), 0) / min(route_bytes_per_s), sum(copy_ns),
     sum(hidden_ns) / nullif(sum(copy_ns), 0)
 from transfers
 group by kind, is_kv_swap
 order by is_kv_swap desc nulls last, sum(bytes) desc, kind
 """  # noqa: S608
+_BLOCK_COLUMNS = (
+    Column("level", "Level", "name"),
+    Column("device_id", "GPU", "count"),
+    Column("kind", "KV blocks copied", "word"),
+    Column("stream_id", "Stream", "count"),
+    Column("piece_bytes", "Block", "bytes"),
+    Column("copy_count", "Copies", "count"),
+    Column("bytes", "Bytes", "bytes"),
+    Column("gb_per_s", "GB/s", "number"),
+    Column("route_ratio", "Of the route's limit", "pct"),
+    Column("hidden_ratio", "Hidden under kernels", "pct"),
+    Column("longest_ns", "Longest burst", "duration_ns"),
+)
+_BLOCK_SQL = f"""
+select
+    level, device_id, {_DIRECTION}, stream_id, piece_bytes, sum(copy_count), sum(bytes),
+    sum(bytes) / nullif(sum(copy_ns), 0),
+    1e9 * sum(bytes) / nullif(sum(copy_ns), 0) / min(route_bytes_per_s),
+    sum(hidden_ns) / nullif(sum(copy_ns), 0), max(end_ns - start_ns)
+from transfers
+where is_kv_swap
+group by level, device_id, kind, stream_id, piece_bytes
+order by sum(bytes) desc, level, device_id, kind, stream_id, piece_bytes
+limit 10
+"""  # noqa: S608
+_BLOCK_WORDS = (
+    "Copies count as KV blocks when they go to or from pinned memory on a stream without kernels, in pieces "
+    "of one size. Engines that move blocks by kernels leave no copies."
+)
 _SWAP_COLUMNS = (
     Column("swap_point_id", "Swap point", "count"),
     Column("kind", "KV blocks copied", "word"),
@@ -64,11 +96,20 @@ limit 40
 
 def transfer_section(con: duckdb.DuckDBPyConnection) -> Section | None:
     """Return copies between memories, how much of them was hidden under kernels, and those of swap points."""
-    copies = read_table(con, "transfers", _COPY_COLUMNS, _COPY_SQL)
+    copies = read_table(con, "transfers", _COPY_COLUMNS, _with_known_route(con, _COPY_SQL))
     if copies is None:
         return None
     blocks: list[Block] = [copies]
+    pieces = read_table(con, "transfers", _BLOCK_COLUMNS, _with_known_route(con, _BLOCK_SQL))
+    if pieces is not None:
+        blocks.extend([Paragraph(_BLOCK_WORDS), pieces])
     swaps = read_table(con, "transfers", _SWAP_COLUMNS, _SWAP_SQL, also_needs=("swap_points",))
     if swaps is not None:
         blocks.extend([Paragraph("KV blocks that moved during swap points:"), swaps])
     return Section("transfers", "Memory copies", tuple(blocks))
+
+
+def _with_known_route(con: duckdb.DuckDBPyConnection, sql: str) -> str:
+    """Return the SELECT for a run that an older version stored without the limit of the route."""
+    is_known = "route_bytes_per_s" in mart_columns(con, "transfers")
+    return sql if is_known else sql.replace("min(route_bytes_per_s)", "cast(null as double)")
