@@ -141,7 +141,8 @@ def read_files(paths: Iterable[Path]) -> Run:
     return run
 
 
-_SHIFTED = {
+#: Columns with times on the source's own clock, by raw table.
+SHIFTED_COLUMNS = {
     "raw_metric_scrapes": ("src_ns", "end_src_ns"),
     "raw_client_requests": ("submit_src_ns", "first_token_src_ns", "done_src_ns"),
     "raw_client_tokens": ("src_ns",),
@@ -155,7 +156,7 @@ _SHIFTED = {
 
 def shift_source(run: Run, path: str, shift_ns: int) -> None:
     """Move all times of a source, as if its clock ran ahead by that much."""
-    for table, columns in _SHIFTED.items():
+    for table, columns in SHIFTED_COLUMNS.items():
         moves = ", ".join(f"{column} = {column} + ({shift_ns})" for column in columns)
         run.con.execute(f"update {table} set {moves} where source_id = ?", [run.ids[path]])
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 import polars as pl
 
-from kvcliff.clock_events import EventKind, EventStream
+from kvcliff.clock_events import AnyEventStream, EventKind
 from kvcliff.clock_fit import Fit, fit_events, is_affordable, merged, shifts_within
 from kvcliff.clock_shape import fit_load
 
@@ -52,10 +52,10 @@ class Tie:
         return Tie(self.right_id, self.left_id, self.fit.reversed(), self.method)
 
 
-ShiftRule = Callable[[EventStream, EventStream], Sequence[int] | None]
+ShiftRule = Callable[[AnyEventStream, AnyEventStream], Sequence[int] | None]
 
 
-def _any_shift(left: EventStream, right: EventStream) -> Sequence[int] | None:
+def _any_shift(left: AnyEventStream, right: AnyEventStream) -> Sequence[int] | None:
     """Return nothing: every shift with enough overlap is possible."""
     return None
 
@@ -83,12 +83,12 @@ class Anchor:
     prefers_last: bool = False
 
 
-def _no_shift(left: EventStream, right: EventStream) -> Sequence[int]:
+def _no_shift(left: AnyEventStream, right: AnyEventStream) -> Sequence[int]:
     """Return the one shift of events that both sides number from the start of the engine."""
     return (0,)
 
 
-def _extra_lines_first(scrapes: EventStream, lines: EventStream) -> Sequence[int] | None:
+def _extra_lines_first(scrapes: AnyEventStream, lines: AnyEventStream) -> Sequence[int] | None:
     """Return the shifts with which each scrape has its line; further lines are probes, mostly before."""
     extra_count = int(lines.frame["ordinal"].max()) - scrapes.frame.height  # type: ignore[arg-type]
     if extra_count < 0:
@@ -98,7 +98,7 @@ def _extra_lines_first(scrapes: EventStream, lines: EventStream) -> Sequence[int
     )
 
 
-def _same_steps(left: EventStream, right: EventStream) -> Sequence[int] | None:
+def _same_steps(left: AnyEventStream, right: AnyEventStream) -> Sequence[int] | None:
     """Return the shifts under which the steps of both sides do the same work, the best ones only.
 
     Runs of steps whose work is rare vote for a shift; a long uniform stretch says nothing.
@@ -153,7 +153,9 @@ ANCHORS: tuple[Anchor, ...] = (
 
 
 def tie_by_events(
-    left: Mapping[EventKind, EventStream], right: Mapping[EventKind, EventStream], roles: tuple[str, str]
+    left: Mapping[EventKind, AnyEventStream],
+    right: Mapping[EventKind, AnyEventStream],
+    roles: tuple[str, str],
 ) -> Tie | None:
     """Return the best tie of two sources by their shared events, or ``None`` when there is none.
 
@@ -198,7 +200,7 @@ def _hint(found: Sequence[tuple[Fit, TieMethod]]) -> Fit | None:
     return ranked[0][0] if ranked else None
 
 
-def _fit(anchor: Anchor, left: EventStream, right: EventStream, hint: Fit | None) -> Fit | None:
+def _fit(anchor: Anchor, left: AnyEventStream, right: AnyEventStream, hint: Fit | None) -> Fit | None:
     """Return the fit by one kind of event; a fit by cheaper kinds spares it shifts that cannot be."""
     if anchor.kind == "load":
         return fit_load(left.frame, right.frame)
@@ -213,7 +215,7 @@ def _fit(anchor: Anchor, left: EventStream, right: EventStream, hint: Fit | None
     )
 
 
-def _source_of(streams: Mapping[EventKind, EventStream]) -> int:
+def _source_of(streams: Mapping[EventKind, AnyEventStream]) -> int:
     return next(iter(streams.values())).source_id
 
 

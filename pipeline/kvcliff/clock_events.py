@@ -1,6 +1,8 @@
 """Numbered events with the earliest and latest time of each: what two clocks can be compared by."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, Literal
 
 import duckdb
@@ -33,6 +35,36 @@ class EventStream:
     work: pl.DataFrame | None = None
 
 
+@dataclass(frozen=True)
+class LateEventStream:
+    """Events that are many, rarely needed, and therefore read when a tie asks for them first.
+
+    Attributes:
+        source_id: the source.
+        kind: what happened.
+        read: reads the frame.
+        work: as in :class:`EventStream`; never known.
+    """
+
+    source_id: int
+    kind: EventKind
+    read: Callable[[], pl.DataFrame]
+    work: None = None
+
+    @cached_property
+    def frame(self) -> pl.DataFrame:
+        """``ordinal``, ``lo_ns``, ``hi_ns``; may have no row."""
+        return self.read()
+
+
+AnyEventStream = EventStream | LateEventStream
+
+
+def no_events() -> pl.DataFrame:
+    """Return a stream's frame without a row."""
+    return pl.DataFrame(schema=_SCHEMA)
+
+
 def query_frame(con: duckdb.DuckDBPyConnection, sql: str, parameters: list[object]) -> pl.DataFrame:
     """Return the rows of a query."""
     return pl.DataFrame(con.sql(sql, params=parameters))
@@ -55,7 +87,7 @@ def ends_of_changes(changes: pl.DataFrame) -> pl.DataFrame:
 def spelled_changes(changes: pl.DataFrame) -> pl.DataFrame:
     """Return every event of every change, or only the ends where that would be too many."""
     if changes.height == 0:
-        return pl.DataFrame(schema=_SCHEMA)
+        return no_events()
     count = changes.select((pl.col("last_ordinal") - pl.col("first_ordinal") + 1).sum()).item()
     if count > _MAX_SPELLED_EVENTS:
         return ends_of_changes(changes)

@@ -41,6 +41,8 @@ class Fit:
         residual_ns: by how much events contradict the middle of the core (95th percentile over all events).
         event_count: events that both sides know.
         violated_count: how many of them contradict the middle of the core.
+        drift_ns: by how much the ends of the run miss the middle of the core because one clock runs faster;
+            0 when both halves of the run allow one difference.
     """
 
     core: Interval
@@ -49,6 +51,7 @@ class Fit:
     residual_ns: int
     event_count: int
     violated_count: int
+    drift_ns: int = 0
 
     @property
     def difference_ns(self) -> int:
@@ -61,7 +64,7 @@ class Fit:
         at = self.difference_ns
         reach = max(at - self.allowed[0][0], self.allowed[-1][1] - at)
         # A delay on one side shifts all events alike: a sharp intersection may hide one more slack.
-        return max(reach, self.slack_ns) + self.slack_ns + self.residual_ns
+        return max(reach, self.slack_ns, self.drift_ns) + self.slack_ns + self.residual_ns
 
     def reversed(self) -> "Fit":
         """Return the same fit seen from the right source."""
@@ -225,6 +228,7 @@ def _bounds(left: pl.DataFrame, right: pl.DataFrame, shifts: pl.DataFrame, slack
         "shift",
         (pl.col("lo_ns") - pl.col("left_hi_ns") - slack_ns).alias("lo_ns"),
         (pl.col("hi_ns") - pl.col("left_lo_ns") + slack_ns).alias("hi_ns"),
+        pl.col("left_lo_ns").alias("left_ns"),
     )
 
 
@@ -283,11 +287,35 @@ def _decide(bounds: pl.DataFrame, slack_ns: int, *, prefers_last: bool) -> Fit |
     near = depths.join(rivals, on="shift").filter(pl.col("vote_count") >= enough)
     top = near.filter((pl.col("shift") == best["shift"]) & (pl.col("vote_count") == best["best_count"]))
     core = (_ns(top, pl.col("at_ns").min()), _ns(top, pl.col("until_ns").max()))
-    residual_ns, violated_count = _residual(
-        bounds.filter(pl.col("shift") == best["shift"]), (core[0] + core[1]) // 2
-    )
+    chosen = bounds.filter(pl.col("shift") == best["shift"])
+    residual_ns, violated_count = _residual(chosen, (core[0] + core[1]) // 2)
     allowed = merged(near.select("at_ns", "until_ns").rows())
-    return Fit(core, allowed, slack_ns, residual_ns, int(best["event_count"]), violated_count)
+    return Fit(
+        core, allowed, slack_ns, residual_ns, int(best["event_count"]), violated_count, _drift_ns(chosen)
+    )
+
+
+def _drift_ns(bounds: pl.DataFrame) -> int:
+    """Return how far the ends of the run lie from its middle when its halves allow no common difference.
+
+    The middles of the halves are half a run apart, and the ends as far from the middle of the run: what the
+    halves differ by is what is missed at each end.
+    """
+    ordered = bounds.sort("left_ns", "lo_ns", "hi_ns")
+    middle = ordered.height // 2
+    if middle < FEW_EVENTS:
+        return 0
+    early, late = (_best_interval(half) for half in (ordered[:middle], ordered[middle:]))
+    if _common((early,), (late,)):
+        return 0
+    return abs(early[0] + early[1] - late[0] - late[1]) // 2
+
+
+def _best_interval(bounds: pl.DataFrame) -> Interval:
+    """Return the differences that most of these events allow, from the first such to the last."""
+    depths = _depths(bounds)
+    top = depths.filter(pl.col("vote_count") == pl.col("vote_count").max())
+    return _ns(top, pl.col("at_ns").min()), _ns(top, pl.col("until_ns").max())
 
 
 def _ns(frame: pl.DataFrame, expression: pl.Expr) -> int:

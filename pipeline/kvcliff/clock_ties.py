@@ -1,6 +1,6 @@
 """All ties between the sources of a run: by shared events, by a shared sampler, by a shared local clock."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 import duckdb
@@ -8,7 +8,7 @@ import duckdb
 from kvcliff.clock_anchors import Tie, exact_tie, tie_by_events
 from kvcliff.clock_client_events import read_client_events
 from kvcliff.clock_engine_events import read_log_events, read_trace_events
-from kvcliff.clock_events import EventKind, EventStream
+from kvcliff.clock_events import AnyEventStream, EventKind, LateEventStream
 from kvcliff.clock_metric_events import read_metric_events
 from kvcliff.clock_sources import ClockSource
 from kvcliff.units import NS_PER_S
@@ -47,17 +47,21 @@ def _pairs(sources: list[ClockSource]) -> Iterator[tuple[ClockSource, ClockSourc
 
 def _events(
     con: duckdb.DuckDBPyConnection, source: ClockSource, sources: list[ClockSource]
-) -> dict[EventKind, EventStream]:
+) -> dict[EventKind, AnyEventStream]:
     """Return the events of a source, unless there is no other whose events they could be."""
     has_partner = any(
         other.role in _EVENT_ROLES and other.role != source.role and other.shares_group_with(source)
         for other in sources
     )
     streams = _read_events(con, source) if has_partner else []
-    return {stream.kind: stream for stream in streams if stream.frame.height > 0}
+    return {
+        stream.kind: stream
+        for stream in streams
+        if isinstance(stream, LateEventStream) or stream.frame.height > 0
+    }
 
 
-def _read_events(con: duckdb.DuckDBPyConnection, source: ClockSource) -> list[EventStream]:
+def _read_events(con: duckdb.DuckDBPyConnection, source: ClockSource) -> Sequence[AnyEventStream]:
     if source.role == "log":
         return read_log_events(con, source.source_id, source.stamp_ns)
     if source.role == "metrics":
@@ -71,7 +75,7 @@ def _tie(
     con: duckdb.DuckDBPyConnection,
     left: ClockSource,
     right: ClockSource,
-    streams: dict[int, dict[EventKind, EventStream]],
+    streams: dict[int, dict[EventKind, AnyEventStream]],
 ) -> Tie | None:
     if (
         left.kind == right.kind == "relative"

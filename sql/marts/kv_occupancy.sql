@@ -80,7 +80,30 @@ on_device as (
 
 ),
 
-on_host as (
+scraped_host as (
+
+    select
+        metrics.level,
+        metrics.replica_id,
+        'host' as tier,
+        'metrics' as origin,
+        max(roles.semantics) as semantics,
+        coalesce(
+            max(metrics.value * roles.scale) filter (where roles.role = 'host_used_ratio'),
+            max(metrics.value * roles.scale) filter (where roles.role = 'host_used')
+            / nullif(max(metrics.value) filter (where roles.role = 'host_capacity'), 0)
+        ) as used_ratio,
+        cast(null as bigint) as running_count,
+        cast(null as bigint) as waiting_count,
+        metrics.ts_ns
+    from int_metric_values as metrics
+    inner join metric_roles as roles on metrics.name = roles.name
+    where roles.role in ('host_used_ratio', 'host_used', 'host_capacity')
+    group by metrics.level, metrics.replica_id, metrics.ts_ns
+
+),
+
+logged_host as (
 
     select
         level,
@@ -93,8 +116,21 @@ on_host as (
         cast(max(waiting_count) as bigint) as waiting_count,
         ts_ns
     from stg_log__stats
-    where host_kv_used_ratio is not null
+    where
+        host_kv_used_ratio is not null
+        and not exists (select 1 from scraped_host where scraped_host.used_ratio > 0)
     group by level, replica_id, ts_ns
+
+),
+
+on_host as (
+
+    -- an engine without a host tier exposes a gauge that stays 0 all along
+    select *
+    from scraped_host
+    qualify max(used_ratio) over (partition by level, replica_id) > 0
+    union all
+    select * from logged_host
 
 )
 

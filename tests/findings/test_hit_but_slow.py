@@ -35,7 +35,7 @@ def _add_hits(
 def test_hit_and_fast_is_not_found(hit_run):
     result = _evaluate(hit_run)
     assert result.verdict == "not_found"
-    assert result.summary == "The KV cache was hit (HBM 92 %), and nothing shows that it was slow."
+    assert result.summary == "The KV cache was hit (engine cache 92 %), and nothing shows that it was slow."
 
 
 def test_swap_point_with_harm_makes_it_slow(hit_run):
@@ -43,10 +43,20 @@ def test_swap_point_with_harm_makes_it_slow(hit_run):
     result = _evaluate(hit_run)
     assert (result.verdict, result.severity, result.confidence) == ("found", "critical", 0.9)
     assert result.summary == (
-        "The KV cache was hit (HBM 92 %) and still it is slow: the KV cache was full and the engine took "
-        "blocks from running requests 14 times, and 6 of them stood still for up to 6.21 s."
+        "The KV cache was hit (engine cache 92 %) and still it is slow: the KV cache was full and the engine "
+        "took blocks from running requests 14 times, and 6 of them stood still for up to 6.21 s."
     )
     assert [item.mart for item in result.evidence] == ["cache_hits", "swap_points"]
+
+
+def test_the_reason_says_what_the_hits_saved_and_what_they_could_not(hit_run):
+    add_rows(hit_run, "swap_points", swap_point(lost_s=40.0))
+    ledger = {"replica_id": "0", "step_class": "prefill", "line": "measured", "tokens_per_s": 460.0}
+    add_rows(hit_run, "bandwidth_ledger", ledger)
+    assert (_evaluate(hit_run).reason or "").endswith(
+        "the hits saved the prefill of 920 prompt tokens (about 2 s of it), but not the 40 s that streams "
+        "stood still in all"
+    )
 
 
 def test_probable_swap_point_without_harm_does_not(hit_run):
@@ -87,7 +97,7 @@ def test_slow_tokens_without_a_cause_cannot_tell(hit_run):
     result = _evaluate(hit_run)
     assert (result.verdict, result.confidence) == ("cannot_tell", 0.0)
     assert result.summary == (
-        "The KV cache was hit (HBM 92 %) and the slow end of ITL is 250 ms, the limit 200 ms; "
+        "The KV cache was hit (engine cache 92 %) and the slow end of ITL is 250 ms, the limit 200 ms; "
         "nothing in this run shows why."
     )
     assert result.capture is not None
@@ -124,7 +134,7 @@ def test_printed_ratio_stands_in_for_counted_tokens():
     _add_hits(con, None, None, hit_ratio=0.2, end_ns=START + S)
     _add_hits(con, None, None, hit_ratio=0.95, end_ns=START + 2 * S)
     add_rows(con, "swap_points", swap_point())
-    assert "(HBM 95 %)" in _evaluate(con).summary
+    assert "(engine cache 95 %)" in _evaluate(con).summary
 
 
 def test_no_hit_data_cannot_tell():

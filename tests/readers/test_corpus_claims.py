@@ -31,6 +31,8 @@ CLAIMS = (
     ("serving_runs/vllm_cpu/clients/guidellm.json", "guidellm"),
     ("serving_runs/vllm_cpu/*/bench*.json", "vllm_bench"),
     ("serving_runs/memory_gap/*/*/bench.json", "vllm_bench"),
+    ("load_clients/generated/vllm_bench_serve_table.txt", "bench_table"),
+    ("serving_runs/vllm_cpu/*/bench*.json.stdout.txt", "bench_table"),
 )
 #: Readers that must claim what the patterns say and nothing else.
 MINE = {

@@ -50,6 +50,18 @@ def test_cut_files_give_what_lies_before_the_cut_and_say_so(tmp_path: Path, name
     assert CONTENT.startswith(data)
 
 
+@pytest.mark.parametrize("name", COMPRESSORS)
+def test_overwritten_files_give_what_lies_before_the_damage_and_say_so(tmp_path: Path, name: str) -> None:
+    text = b"".join(b"line %d of a log\n" % number for number in range(100_000))
+    packed = bytearray(COMPRESSORS[name](text))
+    for place in range(len(packed) // 2, len(packed) // 2 + 400):
+        packed[place] ^= 0x5A
+    with source(tmp_path, bytes(packed)).open() as stream:
+        data = stream.read()
+        assert stream.damage is not None
+    assert data.count(b"\n") < 100_000
+
+
 def test_plain_files_are_read_as_they_are(tmp_path: Path) -> None:
     plain = source(tmp_path, CONTENT)
     assert plain.compression is None

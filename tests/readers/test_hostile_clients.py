@@ -31,6 +31,7 @@ from builders_clients import (
 from builders_metrics import CountingSink, source_of
 from kvcliff.readers import (
     READERS,
+    aiperf_server_metrics,
     client_aiperf,
     client_genai_perf,
     client_guidellm,
@@ -55,6 +56,38 @@ _ANSWER = {
         "result": [{"metric": _KV, "values": [[1896134400, "0.5"], [1896134401, "1"]]}],
     },
 }
+_NATIVE = {
+    "status": "success",
+    "data": {
+        "resultType": "matrix",
+        "result": [
+            {
+                "metric": {"__name__": "vllm:inter_token_latency_seconds", "engine": "0"},
+                "histograms": [
+                    [
+                        1896134400 + second,
+                        {
+                            "count": "9",
+                            "sum": "1.5",
+                            "buckets": [[0, "0.01", "0.02", "3"], [0, "0.02", "1", "6"]],
+                        },
+                    ]
+                    for second in range(2)
+                ],
+            }
+        ],
+    },
+}
+_SCRAPE_KEPT = {
+    "endpoint_url": "http://a:8000/metrics",
+    "timestamp_ns": 1896134400000000000,
+    "metrics": {
+        "vllm:num_requests_running": [{"labels": {"engine": "0"}, "value": 3.0}],
+        "vllm:inter_token_latency_seconds": [
+            {"labels": {"engine": "0"}, "sum": 1.5, "count": 9, "buckets": {"0.01": 4, "+Inf": 9}}
+        ],
+    },
+}
 _EXPORT = {"metric": _KV, "values": [0.5, None], "timestamps": [1896134400000, 1896134401000]}
 _GRAFANA = "Time,vllm:kv_cache_usage_perc,running\n2030-02-01 00:00:00,87%,12\n2030-02-01 00:00:15,1.5 K,13\n"
 _MOONCAKE = {"timestamp": 27, "input_length": 600, "output_length": 5, "hash_ids": [0, 1]}
@@ -77,6 +110,8 @@ VALID: tuple[tuple[str, Reader, str], ...] = (
     ("k6_csv", client_k6.READER, k6_csv()),
     ("k6_json", client_k6.READER, k6_json()),
     ("prometheus_api", prometheus_api.READER, lines_of(_ANSWER, _ANSWER)),
+    ("native.json", prometheus_api.READER, json.dumps(_NATIVE)),
+    ("server_metrics.jsonl", aiperf_server_metrics.READER, json.dumps(_SCRAPE_KEPT) + "\n"),
     ("victoriametrics", victoriametrics.READER, lines_of(_EXPORT, _EXPORT)),
     ("grafana", grafana_csv.READER, _GRAFANA),
     ("mooncake", request_traces.READER, lines_of(_MOONCAKE, _MOONCAKE)),

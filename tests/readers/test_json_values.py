@@ -1,6 +1,9 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kvcliff.readers.json_values import count, error_kind, label, nanoseconds, number
+from kvcliff.readers.json_values import count, error_kind, label, nanosecond_list, nanoseconds, number
+from kvcliff.units import NS_PER_S
 
 
 @pytest.mark.parametrize(
@@ -53,3 +56,17 @@ def test_numbers_and_counts() -> None:
 )
 def test_of_an_error_only_the_class_is_kept(value: object, expected: str | None) -> None:
     assert error_kind(value) == expected
+
+
+@given(
+    st.lists(st.one_of(st.floats(), st.floats(0, 2e9), st.integers(-1, 10**20), st.none(), st.booleans())),
+    st.sampled_from([1, 1_000_000, NS_PER_S]),
+)
+def test_lists_of_times_are_read_like_single_ones(values: list[object], unit_ns: int) -> None:
+    single = [time for value in values if (time := nanoseconds(value, unit_ns)) is not None]
+    assert nanosecond_list(values, unit_ns) == single
+
+
+@given(st.lists(st.floats(0, 2e9), min_size=1))
+def test_lists_of_seconds_are_exact(values: list[float]) -> None:
+    assert nanosecond_list(list(values), NS_PER_S) == [nanoseconds(value, NS_PER_S) for value in values]

@@ -267,6 +267,18 @@ DCGM_FI_PROF_SM_OCCUPANCY{gpu="1",Hostname="n1"} 140737488355328
     assert report.notes == ('2 values say "no value" (NaN, infinity or a placeholder) and were dropped',)
 
 
+@pytest.mark.parametrize(("values", "pct"), [((87, 0), (87.0, 0.0)), ((0.87, 1), (87.0, 100.0))])
+def test_a_name_that_meant_per_cent_first_and_a_ratio_later(
+    tmp_path: Path, values: tuple[float, float], pct: tuple[float, float]
+) -> None:
+    text = "".join(
+        f'# scrape {1896134400 + number}\nDCGM_FI_DEV_GPU_UTIL_RATIO{{gpu="0"}} {value}\n'
+        for number, value in enumerate(values)
+    )
+    sink, _ = read(READER, source_of(tmp_path, "dcgm.prom", text))
+    assert tuple(row[0] for row in sink.rows("raw_device_samples", "value")) == pct
+
+
 def test_file_cut_inside_a_line(tmp_path: Path) -> None:
     text = scrape({KV: 0.5, RUNNING: 31}, "# scrape 1896134400")
     sink, report = read(READER, source_of(tmp_path, "m.prom", text[:-2]))

@@ -1,5 +1,7 @@
 """int_metric_values: samples with the names of their series and the times of their scrapes."""
 
+import pytest
+
 from builders_raw import source
 from builders_serving import S, Scrape, rows_of, scrape_rows
 
@@ -28,16 +30,27 @@ def test_untimed_scrapes_are_left_out() -> None:
     assert rows == []
 
 
-def test_replica_is_file_instance_and_engine() -> None:
+@pytest.mark.parametrize(
+    ("other", "replica_id"),
+    [
+        ({"instance": "host:8001"}, "a/host:8000/1"),
+        # The only engine of a level is the one that its log speaks of, which knows no instance.
+        ({"instance": "host:8000"}, "a/1"),
+        ({"instance": "exporter:9100", "name": "process_start_time_seconds"}, "a/1"),
+    ],
+)
+def test_replica_is_file_engine_and_the_instance_where_there_are_several(
+    other: dict[str, object], replica_id: str
+) -> None:
     rows = rows_of(
         "int_metric_values",
         "replica_id",
         sources=[source(1, "a/metrics.prom", "metrics", replica="a")],
-        raw_metric_series=[series(instance="host:8000", engine="1")],
+        raw_metric_series=[series(instance="host:8000", engine="1"), series(series_id=1, **other)],
         raw_metric_scrapes=[SCRAPE],
         raw_metric_samples=[SAMPLE],
     )
-    assert rows == [("a/host:8000/1",)]
+    assert rows == [(replica_id,)]
 
 
 def test_series_of_the_same_number_in_another_file_is_another_series() -> None:

@@ -24,8 +24,15 @@ def sample(
     }
 
 
-def curve(columns: str, *samples: Row, stats: Rows = (), sizes: Rows = ()) -> list[tuple[object, ...]]:
-    stubs = {"int_kv_samples": samples, "stg_log__stats": stats, "int_model_sizes": sizes}
+def curve(
+    columns: str, *samples: Row, stats: Rows = (), sizes: Rows = (), values: Rows = ()
+) -> list[tuple[object, ...]]:
+    stubs = {
+        "int_kv_samples": samples,
+        "stg_log__stats": stats,
+        "int_model_sizes": sizes,
+        "int_metric_values": values,
+    }
     con = model("kv_occupancy", {}, stubs)
     return table(con, f"select {columns} from kv_occupancy order by level, replica_id, tier, ts_ns")
 
@@ -94,3 +101,23 @@ def test_host_tier_of_statistics_lines() -> None:
 
 def test_two_samples_of_one_moment_are_one_row() -> None:
     assert curve("used_ratio", sample(5, 0.4), sample(5, 0.6, sample_no=99)) == [(0.6,)]
+
+
+def host_gauge(second: float, name: str, value: float) -> Row:
+    return {"replica_id": "0", "source_id": 1, "name": name, "value": value, "ts_ns": ns(second)}
+
+
+def test_host_tier_of_scrapes_is_taken_before_that_of_the_log() -> None:
+    line: Row = {"replica_id": "0", "host_kv_used_ratio": 0.4, "ts_ns": ns(9)}
+    gauges = [
+        host_gauge(5, "sglang:hicache_host_used_tokens", 300.0),
+        host_gauge(5, "sglang:hicache_host_total_tokens", 400.0),
+    ]
+    columns = "tier, origin, semantics, used_ratio, ts_ns // 1000000000"
+    assert curve(columns, values=gauges, stats=[line]) == [("host", "metrics", "used_blocks", 0.75, 5)]
+    assert curve(columns, stats=[line]) == [("host", "log", None, 0.4, 9)]
+
+
+def test_host_gauge_that_stays_zero_is_no_host_tier() -> None:
+    gauges = [host_gauge(second, "vllm:cpu_cache_usage_perc", 0.0) for second in (5, 6)]
+    assert curve("tier", values=gauges) == []

@@ -3,7 +3,9 @@
 from typing import Final
 
 from kvcliff.readers import (
+    aiperf_server_metrics,
     client_aiperf,
+    client_bench_table,
     client_genai_perf,
     client_guidellm,
     client_inference_perf,
@@ -42,6 +44,7 @@ READERS: Final[tuple[Reader, ...]] = (
     prometheus.READER,
     prometheus_api.READER,
     victoriametrics.READER,
+    aiperf_server_metrics.READER,
     client_kvcliff.READER,
     client_vllm_bench.READER,
     client_aiperf.READER,
@@ -53,6 +56,7 @@ READERS: Final[tuple[Reader, ...]] = (
     client_llmperf.READER,
     client_locust.READER,
     client_k6.READER,
+    client_bench_table.READER,
     series_csv.READER,
     grafana_csv.READER,
     device_metrics.READER,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import Literal, Protocol
 from urllib.parse import quote
@@ -17,6 +17,14 @@ from kvcliff.readers.decompression import Compression, Stream, TolerantStream, c
 
 HEAD_BYTES = 64 * 1024
 _SUFFIXES = {".gz", ".xz", ".zst"}
+
+
+def path_text(path: str | PurePath) -> str:
+    """Return a path as text that can be stored and printed, with ``/``; bytes that are no UTF-8 become hex.
+
+    Python keeps such bytes of a file name as lone surrogates, which no database and no terminal takes.
+    """
+    return PurePath(path).as_posix().encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 @dataclass(frozen=True)
@@ -63,8 +71,12 @@ class Source:
 
     @cached_property
     def listing(self) -> tuple[str, ...]:
-        """Names in the folder, sorted; empty for a file."""
-        return tuple(sorted(entry.name for entry in self.path.iterdir())) if self.is_dir else ()
+        """Names of the files in the folder, sorted; links that lead out of it are left out."""
+        if not self.is_dir:
+            return ()
+        own = self.path.resolve()
+        entries = (entry for entry in self.path.iterdir() if entry.resolve().parent == own)
+        return tuple(sorted(entry.name for entry in entries if entry.is_file()))
 
     @cached_property
     def sqlite_tables(self) -> Mapping[str, tuple[str, ...]]:

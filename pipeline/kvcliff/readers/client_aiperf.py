@@ -16,6 +16,7 @@ from kvcliff.readers.json_values import (
     error_kind,
     label,
     members_of,
+    nanosecond_list,
     nanoseconds,
     number,
 )
@@ -70,12 +71,11 @@ def _gaps_ns(metrics: Mapping[str, object]) -> list[int]:
     """Return the gaps between chunks; a gap that is no duration ends them."""
     metric = members_of(metrics.get("inter_chunk_latency"))
     unit_ns = UNIT_NS.get(str(metric.get("unit")), 0)
-    gaps: list[int] = []
-    for value in elements_of(metric.get("value")) if unit_ns else ():
-        gap_ns = nanoseconds(value, unit_ns)
-        if gap_ns is None:
-            break
-        gaps.append(gap_ns)
+    values = elements_of(metric.get("value")) if unit_ns else []
+    gaps = nanosecond_list(values, unit_ns)
+    if len(gaps) < len(values):
+        first_bad = next(place for place, value in enumerate(values) if nanoseconds(value, unit_ns) is None)
+        return gaps[:first_bad]
     return gaps
 
 

@@ -13,6 +13,7 @@ from kvcliff.readers.json_values import (
     elements_of,
     error_kind,
     members_of,
+    nanosecond_list,
     nanoseconds,
     number,
 )
@@ -90,7 +91,7 @@ def _request(entry: Mapping[str, object]) -> ClientRequest | None:
     response = members_of(info.get("response_metrics")) or info
     times = elements_of(response.get("output_token_times")) or elements_of(response.get("chunk_times"))
     prompt_tokens, output_tokens = _token_counts(info)
-    chunks = [time for value in times if (time := nanoseconds(value, NS_PER_S)) is not None]
+    chunks = nanosecond_list(times, NS_PER_S)
     failed = error_kind(entry.get("error"))
     return ClientRequest(
         submit_ns=start_ns,

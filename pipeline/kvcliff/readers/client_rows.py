@@ -147,8 +147,8 @@ class ClientWriter:
         size = len(chunks_ns) or len(gaps_ns)
         self._token_numbers.extend([number] * size)
         self._token_chunks.extend(range(size))
-        self._token_times.extend([_int64(time) for time in chunks_ns] or [None] * size)
-        self._token_gaps.extend([None] * size if chunks_ns else [_int64(gap) for gap in gaps_ns])
+        self._token_times.extend(_all_int64(chunks_ns) or [None] * size)
+        self._token_gaps.extend([None] * size if chunks_ns else _all_int64(gaps_ns))
 
     def skip(self, reason: str) -> None:
         """Count a request that could not be read."""
@@ -232,6 +232,13 @@ class ClientWriter:
 def _settings(settings: Mapping[str, str]) -> pl.DataFrame:
     """Return the rows of ``raw_settings``, in order of their names."""
     return settings_frame([Setting(1, "", name, settings[name]) for name in sorted(settings)])
+
+
+def _all_int64(values: Sequence[int]) -> Sequence[int | None]:
+    """Return numbers with ``None`` for each that does not fit the column; mostly all fit."""
+    if not values or (max(values) < _INT64_LIMIT and min(values) > -_INT64_LIMIT):
+        return values
+    return [_int64(value) for value in values]
 
 
 def _int64(value: int | None) -> int | None:

@@ -13,6 +13,7 @@ from kvcliff.readers.json_values import (
     error_kind,
     label,
     members_of,
+    nanosecond_list,
     nanoseconds,
     number,
 )
@@ -34,7 +35,8 @@ _TOTALS: Final = {
     "max_concurrent_requests": "max_concurrent_requests",
 }
 _LATENCIES: Final = (("ttft", "ttft"), ("tpot", "tpot"), ("itl", "itl"), ("e2e_latency", "e2el"))
-_ARRAYS: Final = ("input_lens", "output_lens", "ttfts", "itls", "errors", "cached_tokens")
+_ARRAYS: Final = ("input_lens", "output_lens", "ttfts", "errors", "cached_tokens")
+_GAPS: Final = "itls"
 
 
 def _latency_keys() -> dict[str, str]:
@@ -61,7 +63,11 @@ def _sniff(source: Source) -> Sniff:
 
 
 def _request(
-    arrays: Mapping[str, list[object]], index: int, tag: str | None, concurrency: int | None
+    arrays: Mapping[str, list[object]],
+    gaps_ns: list[list[int]],
+    index: int,
+    tag: str | None,
+    concurrency: int | None,
 ) -> ClientRequest:
     """Return one request of the arrays, which may be of different lengths."""
 
@@ -70,7 +76,7 @@ def _request(
         return values[index] if index < len(values) else None
 
     first_ns = nanoseconds(at("ttfts"), NS_PER_S)
-    later = [gap for value in elements_of(at("itls")) if (gap := nanoseconds(value, NS_PER_S)) is not None]
+    later = gaps_ns[index] if index < len(gaps_ns) else []
     gaps = [first_ns, *later] if first_ns is not None and (first_ns or later) else []
     return ClientRequest(
         tag=tag,
@@ -86,11 +92,16 @@ def _request(
 def _take_run(cursor: JsonCursor, writer: ClientWriter, load_no: int) -> None:
     """Take one run: totals as they pass, details at its end (also at an early one)."""
     arrays: dict[str, list[object]] = {}
+    gaps_ns: list[list[int]] = []
     tag: str | None = None
     concurrency: int | None = None
     try:
         for key in cursor.members():
-            if key in _ARRAYS:
+            if key == _GAPS:
+                # By far the largest member: never decoded as one value.
+                for _ in cursor.items():
+                    gaps_ns.append(nanosecond_list(elements_of(cursor.value()), NS_PER_S))
+            elif key in _ARRAYS:
                 arrays[key] = elements_of(cursor.value())
             elif key == "tag":
                 tag = label(cursor.value())
@@ -103,7 +114,7 @@ def _take_run(cursor: JsonCursor, writer: ClientWriter, load_no: int) -> None:
     finally:
         size = max((len(arrays.get(name, ())) for name in ("input_lens", "output_lens", "ttfts")), default=0)
         for index in range(size):
-            writer.add(_request(arrays, index, tag, concurrency))
+            writer.add(_request(arrays, gaps_ns, index, tag, concurrency))
 
 
 def _load(source: Source, sink: Sink, context: ReadContext) -> LoadReport:

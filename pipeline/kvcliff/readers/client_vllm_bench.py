@@ -7,6 +7,7 @@ import polars as pl
 from kvcliff.readers.base import NO_MATCH, LoadReport, ReadContext, Reader, Sink, Sniff, Source
 from kvcliff.readers.settings import Setting, settings_frame, without_folders
 from kvcliff.readers.vllm_bench_result import (
+    GAP_BATCH,
     BenchDetails,
     BenchResult,
     bench_details,
@@ -38,19 +39,26 @@ def _sniff(source: Source) -> Sniff:
     return NO_MATCH
 
 
-def _request(details: BenchDetails, index: int) -> tuple[int | bool | str | None, ...]:
-    """Return one request in the order of the request schema."""
-    start_ns, chunks_ns, latency_ns = (
-        details.start_ns(index),
-        details.chunks_ns(index),
-        details.latency_ns(index),
-    )
+def _request(
+    details: BenchDetails, index: int, ends_ns: tuple[int, int] | None
+) -> tuple[int | bool | str | None, ...]:
+    """Return one request in the order of the request schema.
+
+    Args:
+        details: arrays of the result.
+        index: number of the request in it.
+        ends_ns: when its first and its last chunk came, counted from its submission.
+    """
+    start_ns, latency_ns = details.start_ns(index), details.latency_ns(index)
+    if latency_ns is None and ends_ns is not None and details.has_gaps:
+        latency_ns = ends_ns[1]
+    ttft_ns = ends_ns[0] if ends_ns is not None else None
     error_kind = details.error_kind(index)
     return (
         start_ns,
-        start_ns + chunks_ns[0] if start_ns is not None and chunks_ns else None,
+        start_ns + ttft_ns if start_ns is not None and ttft_ns is not None else None,
         start_ns + latency_ns if start_ns is not None and latency_ns is not None else None,
-        chunks_ns[0] if chunks_ns else None,
+        ttft_ns,
         details.prompt_count(index),
         details.output_count(index),
         error_kind is not None,
@@ -88,8 +96,11 @@ class _Loader:
             )
         details = bench_details(result.members)
         concurrency = totals.get("max_concurrency")
-        self._append("raw_client_requests", self._requests(details, concurrency))
-        self._append("raw_client_tokens", self._tokens(details))
+        for first in range(0, details.count, GAP_BATCH):
+            end = min(first + GAP_BATCH, details.count)
+            chunks = details.chunks(first, end)
+            self._append("raw_client_requests", self._requests(details, first, end, chunks, concurrency))
+            self._append("raw_client_tokens", self._tokens(chunks))
         self.request_count += details.count
 
     def _append(self, table: str, frame: pl.DataFrame) -> None:
@@ -97,42 +108,32 @@ class _Loader:
         if frame.height:
             self.row_count += self._sink.append(table, frame)
 
-    def _requests(self, details: BenchDetails, concurrency: float | None) -> pl.DataFrame:
-        """Return the rows of ``raw_client_requests``."""
-        rows = [_request(details, index) for index in range(details.count)]
+    def _requests(
+        self, details: BenchDetails, first: int, end: int, chunks: pl.DataFrame, concurrency: float | None
+    ) -> pl.DataFrame:
+        """Return rows of ``raw_client_requests``."""
+        spans = chunks.group_by("index", maintain_order=True).agg(
+            pl.col("since_ns").first().alias("first"), pl.col("since_ns").last().alias("last")
+        )
+        ends_ns = {index: (begun, ended) for index, begun, ended in spans.iter_rows()}
+        rows = [_request(details, index, ends_ns.get(index)) for index in range(first, end)]
         self.unstarted_count += sum(row[0] is None for row in rows)
         frame = pl.DataFrame(rows, schema=_REQUEST_SCHEMA, orient="row")
-        return frame.with_row_index("request_no", self.request_count).with_columns(
+        return frame.with_row_index("request_no", self.request_count + first).with_columns(
             pl.col("request_no").cast(pl.Int64),
             pl.lit(None if concurrency is None else int(concurrency), dtype=pl.Int64).alias("concurrency"),
             pl.lit(False).alias("is_warmup"),
         )
 
-    def _tokens(self, details: BenchDetails) -> pl.DataFrame:
-        """Return the rows of ``raw_client_tokens``: times where starts are known, gaps where they are not."""
-        numbers: list[int] = []
-        chunks: list[int] = []
-        times: list[int | None] = []
-        gaps: list[int | None] = []
-        for index in range(details.count):
-            since_start = details.chunks_ns(index)
-            start_ns = details.start_ns(index)
-            numbers.extend([self.request_count + index] * len(since_start))
-            chunks.extend(range(len(since_start)))
-            if start_ns is None:
-                times.extend([None] * len(since_start))
-                gaps.extend(now - before for before, now in zip([0, *since_start], since_start, strict=False))
-            else:
-                times.extend(start_ns + since for since in since_start)
-                gaps.extend([None] * len(since_start))
-        return pl.DataFrame(
-            {
-                "request_no": pl.Series(numbers, dtype=pl.Int64),
-                "chunk_no": pl.Series(chunks, dtype=pl.Int32),
-                "src_ns": pl.Series(times, dtype=pl.Int64),
-                "gap_ns": pl.Series(gaps, dtype=pl.Int64),
-                "tokens": pl.Series([1] * len(numbers), dtype=pl.Int32),
-            }
+    def _tokens(self, chunks: pl.DataFrame) -> pl.DataFrame:
+        """Return rows of ``raw_client_tokens``: times where starts are known, gaps where they are not."""
+        gap_ns = pl.col("since_ns") - pl.col("since_ns").shift(1).over("index").fill_null(0)
+        return chunks.select(
+            (pl.col("index") + self.request_count).alias("request_no"),
+            "chunk_no",
+            (pl.col("start_ns") + pl.col("since_ns")).alias("src_ns"),
+            pl.when(pl.col("start_ns").is_null()).then(gap_ns).alias("gap_ns"),
+            pl.lit(1, dtype=pl.Int32).alias("tokens"),
         )
 
 

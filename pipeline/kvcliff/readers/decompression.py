@@ -3,6 +3,7 @@
 import gzip
 import io
 import lzma
+import zlib
 from collections.abc import Callable
 from typing import BinaryIO, Literal
 
@@ -14,7 +15,7 @@ _MAGIC: tuple[tuple[bytes, Compression], ...] = (
     (b"\xfd7zXZ\x00", "xz"),
     (b"\x28\xb5\x2f\xfd", "zstd"),
 )
-_DAMAGE = (EOFError, OSError, lzma.LZMAError, zstandard.ZstdError)
+_DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, zstandard.ZstdError)
 #: A zstd block of four bytes may stand for 128 KiB: what is fed at once bounds the memory that it can take.
 _ZSTD_FEED_BYTES = 2 * 1024
 #: No real recording grows beyond this: the factor of the format, once there is much of it.

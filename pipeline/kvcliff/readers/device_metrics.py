@@ -24,6 +24,8 @@ from kvcliff.readers.time_column import TimeColumn
 _FLUSH_SAMPLES: Final = 200_000
 _SNIFF_LINES: Final = 20
 _DEVICE_LIMIT: Final = 4096
+#: Python refuses to read a number of thousands of digits.
+_DEVICE_DIGITS: Final = 9
 _TEXT_LIMIT: Final = 80
 
 
@@ -128,7 +130,7 @@ class _Loader:
         if layout.device_place is None:
             return 0
         cell = cells[layout.device_place]
-        if cell.isdecimal() and int(cell) < _DEVICE_LIMIT:
+        if cell.isdecimal() and len(cell) <= _DEVICE_DIGITS and int(cell) < _DEVICE_LIMIT:
             return int(cell)
         return self._devices.setdefault(cell, len(self._devices))
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+import polars as pl
+
 from kvcliff.units import NS_PER_S
 
 _NUMBER_LIMIT: Final = 1e15
@@ -58,9 +60,26 @@ def nanoseconds(value: object, unit_ns: int) -> int | None:
     return result if result < _INT64_LIMIT else None
 
 
+def nanosecond_list(values: list[object], unit_ns: int) -> list[int]:
+    """Return what :func:`nanoseconds` says of each element, those left out that are no time or duration."""
+    if values and set(map(type, values)) == {float}:
+        numbers = pl.Series(values, dtype=pl.Float64)
+        # Not-a-number is in no range, so that one among them sends the list the slow way.
+        if numbers.is_between(0, _INT64_LIMIT / unit_ns / 2, closed="left").all():
+            whole = numbers.cast(pl.Int64)
+            rest = ((numbers - whole.cast(pl.Float64)) * unit_ns).round(0, mode="half_to_even")
+            return (whole * unit_ns + rest.cast(pl.Int64)).to_list()
+    return [time for value in values if (time := nanoseconds(value, unit_ns)) is not None]
+
+
+def whole_text(text: str) -> str:
+    """Return text without halves of characters, which JSON can spell and no table can hold."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
 def label(value: object) -> str | None:
     """Return a short text as it is, cut to a label's length; ``None`` for anything else or nothing."""
-    return value[:_LABEL_LIMIT] if isinstance(value, str) and value else None
+    return whole_text(value[:_LABEL_LIMIT]) if isinstance(value, str) and value else None
 
 
 def members_of(value: object) -> Mapping[str, object]:

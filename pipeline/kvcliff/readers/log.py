@@ -1,7 +1,9 @@
 """The one reader of text logs: streams a file line by line through the scan of its envelopes and grammars."""
 
+import gc
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import polars as pl
@@ -108,6 +110,18 @@ def sniff(source: Source) -> Sniff:
     return _judge(scan.counts, source.head)
 
 
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Keep the garbage collector from walking the rows; reading makes no cycles that it could free."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def load(source: Source, sink: Sink, context: ReadContext) -> LoadReport:
     """Stream the log into the raw tables and return what was read.
 
@@ -116,7 +130,7 @@ def load(source: Source, sink: Sink, context: ReadContext) -> LoadReport:
     """
     rows, lines = LogRows(sink), _Lines()
     scan = LogScan(rows, context)
-    with source.open() as stream:
+    with source.open() as stream, _without_collection():
         is_cut = _read_all(iter(lambda: stream.read(_BLOCK_BYTES), b""), lines, scan)
         damage = stream.damage or (_DAMAGE_CUT_LINE if is_cut else None)
     scan.finish()

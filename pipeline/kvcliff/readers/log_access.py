@@ -14,6 +14,9 @@ from kvcliff.units import NS_PER_S
 ACCESS_MARK: Final = b' - "'
 #: How uvicorn begins an access line.
 ACCESS_HEAD: Final = b"INFO:     "
+#: The client's address at the beginning of an access line is never longer than this.
+ADDRESS_LIMIT: Final = 128
+_PROFILE: Final = "_profile"
 #: A stamp this little before the last one is another process's late line.
 _LATE_NS: Final = 60 * NS_PER_S
 #: Different texts of access lines told apart between two stamps, and the longest; others are counted as well.
@@ -115,6 +118,22 @@ class AccessCounter:
         slot.count += 1
         return True
 
+    def begin(self, line: bytes, start: int, line_no: int) -> bool:
+        """Count a line that begins like uvicorn's at ``start``, if its text came before the last stamp."""
+        at = line.find(ACCESS_MARK, start)
+        text = line[at:]
+        kind = self._kinds.get(text)
+        if (
+            kind is None
+            or self._own_first_ns is not None
+            or b" " in line[start + len(ACCESS_HEAD) : at]
+            or at > start + len(ACCESS_HEAD) + ADDRESS_LIMIT
+            or kind[0].endswith(_PROFILE)
+        ):
+            return False
+        self.count(text, kind, line_no, None)
+        return True
+
     def repeat_stamped(self, line: bytes) -> bool:
         """Count a line with a stamp in front, if form, second and text are those of one counted before."""
         form = self._form
@@ -178,7 +197,7 @@ class AccessCounter:
             self._widen(stamp_ns)
             self._learn(line, stamp_ns)
         # Profiler requests are events: each is looked at.
-        is_repeatable = len(text) <= _TEXT_LIMIT and not kind[0].endswith("_profile")
+        is_repeatable = len(text) <= _TEXT_LIMIT and not kind[0].endswith(_PROFILE)
         if is_repeatable and len(self._slots) < _SLOT_LIMIT:
             self._slots.setdefault(text, _Slot(kind))
         known = self._counts.get(kind)

@@ -18,11 +18,13 @@ class HeadRules:
     Attributes:
         starts: literal and rule by the first byte of the message.
         engine: the engine that writes such lines, empty when the producer is none.
+        producer: name of the grammar.
         unwrap: reads stamp and rank off heads that do not have the usual stamp.
     """
 
     starts: Starts
     engine: str
+    producer: str
     unwrap: Unwrap | None
 
 
@@ -57,7 +59,7 @@ def dispatch_of(grammars: tuple[Grammar, ...]) -> Dispatch:
     return Dispatch(
         {byte: tuple(found) for byte, found in heads.items()},
         {
-            head.pattern.pattern: HeadRules(_starts((grammar,)), grammar.engine, head.unwrap)
+            head.pattern.pattern: HeadRules(_starts((grammar,)), grammar.engine, grammar.name, head.unwrap)
             for grammar in grammars
             for head in grammar.heads
         },

@@ -125,7 +125,10 @@ class LogRows:
 
     def add(self, row: Row) -> bool:
         """Take one row; false when it is a hit rate that has no stats row to belong to."""
-        if isinstance(row, StatsRow):
+        if isinstance(row, EventRow):
+            # A plain tuple of plain values is none of the garbage collector's business; a named one is.
+            self._append(EVENTS, tuple(row))
+        elif isinstance(row, StatsRow):
             self._stats_index[row.engine] = self._stats_flushed + len(self._buffers[STATS])
             self._append(STATS, row)
         elif isinstance(row, RankedStats):
@@ -147,7 +150,7 @@ class LogRows:
 
     def add_access(self, row: AccessRow) -> None:
         """Take one row of counted access lines."""
-        self._append(ACCESS, row)
+        self._append(ACCESS, tuple(row))
 
     def finish(self) -> None:
         """Hand over everything that is left."""
@@ -167,7 +170,7 @@ class LogRows:
             return
         columns = zip(*ready, strict=True)
         types = _TYPES[table]
-        frame = pl.DataFrame([pl.Series(n, c, t) for (n, t), c in zip(types.items(), columns, strict=True)])
+        frame = pl.DataFrame([_column(n, t, c) for (n, t), c in zip(types.items(), columns, strict=True)])
         self.row_count += self.sink.append(table, frame)
         self._buffers[table] = buffer[len(ready) :]
         if table == STATS:
@@ -229,6 +232,13 @@ class LogRows:
         self.add(row)
         if ranked.lookup is not None:
             self.add(ranked.lookup)
+
+
+def _column(name: str, kind: pl.DataType, values: tuple[object, ...]) -> pl.Series:
+    """Return a column; one without any value, which most are, is not built value by value."""
+    if values.count(None) == len(values):
+        return pl.Series(name, [None], kind).new_from_index(0, len(values))
+    return pl.Series(name, values, kind)
 
 
 def _is_same_amount(known: str, value: str, unit: str | None) -> bool:

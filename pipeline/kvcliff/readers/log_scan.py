@@ -18,7 +18,8 @@ from kvcliff.readers.lines.base import (
     SettingRow,
     UnreadableLineError,
 )
-from kvcliff.readers.log_access import ACCESS_HEAD, ACCESS_MARK, AccessCounter
+from kvcliff.readers.lines.vllm_hot import HOT_READERS, HOT_START_BYTES
+from kvcliff.readers.log_access import ACCESS_HEAD, ACCESS_MARK, ADDRESS_LIMIT, AccessCounter
 from kvcliff.readers.log_clock import ClockFacts, StreamClock
 from kvcliff.readers.log_dispatch import HeadRules, dispatch_of
 from kvcliff.readers.log_rows import LogRows
@@ -36,8 +37,6 @@ _STREAM_LIMIT: Final = 256
 _PARENTHESIS: Final = ord("(")
 _BRACKET: Final = ord("[")
 _DIGITS: Final = frozenset(b"0123456789")
-#: The client's address at the beginning of an access line is never longer than this.
-_ADDRESS_LIMIT: Final = 128
 #: Levels whose messages are searched for failures; records of JSON logs may have none.
 _SEVERE: Final = frozenset({"WARNING", "ERROR", "CRITICAL", ""})
 #: A head behind a progress bar (or another carriage return) on the same physical line.
@@ -46,6 +45,14 @@ _GLUED = re.compile(
     rb"(?:(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\s+\d\d-\d\d \d\d:\d\d:\d\d "
     rb"|\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d))"
 )
+_HOT_PRODUCER, _HOT_RULE = "vllm", "hot"
+_HOT_READERS: Final = dict(HOT_READERS)
+#: Lines of these kinds are most of a log: level, where the stamp lies, and where the source line begins.
+_HOT_LEVEL: Final = b"INFO "
+_STAMP_AT, _SOURCE_AT = len(_HOT_LEVEL), len(_HOT_LEVEL) + len(b"MM-DD HH:MM:SS")
+_STAMP = re.compile(rb"\d\d-\d\d \d\d:\d\d:\d\d")
+_SOURCE_LIMIT: Final = 80
+_SOURCES_LIMIT: Final = 256
 _PROFILER_KINDS: Mapping[str, str] = MappingProxyType(
     {"start_profile": "profiler_start", "stop_profile": "profiler_stop"}
 )
@@ -95,6 +102,8 @@ class LogScan:
         self._access = AccessCounter(rows)
         self._is_engine_known = False
         self._pieces: dict[tuple[str, str], tuple[int, Envelope]] = {}
+        #: What stood between stamp and message in heads of vLLM that were read by their pattern.
+        self._hot_sources: set[bytes] = set()
 
     def read(self, line_no: int, lines: Iterable[bytes]) -> int:
         """Take physical lines without their line ends.
@@ -108,17 +117,27 @@ class LogScan:
         """
         # Logs are mostly access lines whose text came before: those take the short way out of this loop.
         access, bare, of_process = self._access, self._bare, self._envelopes.of_process
+        known, prefix = None, b"\n"
         for line in lines:
             line_no += 1
             if not line:
                 continue
             start, envelope, first = 0, bare, line[0]
             if first == _PARENTHESIS:
-                known = of_process(line)
+                if not line.startswith(prefix):
+                    known = of_process(line)
+                    prefix = b"\n" if known is None else line[: known[0]]
                 if known is not None:
                     start, envelope = known
             if line.startswith(ACCESS_HEAD, start):
                 if access.repeat(line, start):
+                    continue
+                if access.begin(line, start, line_no):
+                    self.counts.heads += 1
+                    self.counts.access += 1
+                    continue
+            elif line.startswith(_HOT_LEVEL, start):
+                if self._is_hot(line_no, envelope, line, start):
                     continue
             elif (first in _DIGITS and access.repeat_stamped(line)) or (
                 first == _BRACKET and access.repeat_bracketed(line)
@@ -130,6 +149,37 @@ class LogScan:
             else:
                 self._wrapped(line_no, Envelope(strip_colours(line)), line)
         return line_no
+
+    def _is_hot(self, line_no: int, envelope: Envelope, line: bytes, start: int) -> bool:
+        """Take a line of a frequent kind whose head came before; false for any other."""
+        state = self._streams.get("")
+        source_at = start + _SOURCE_AT
+        message_at = line.find(b"] ", source_at, source_at + _SOURCE_LIMIT) + 2
+        if state is None or line[source_at:message_at] not in self._hot_sources:
+            return False
+        stamp = line[start + _STAMP_AT : source_at]
+        if stamp != state.last_stamp:
+            if _STAMP.fullmatch(stamp) is None:
+                return False
+            self._take_stamp(line_no, state, envelope, stamp)
+        read = _HOT_READERS.get(line[message_at : message_at + HOT_START_BYTES])
+        if read is None:
+            return False
+        engine = envelope.process.engine_no if envelope.process else "0"
+        row = read(line_no, state.last_ns, engine, line, message_at)
+        if row is None:
+            return False
+        self.counts.heads += 1
+        self._add(_HOT_RULE, row)
+        return True
+
+    def _note_source(self, head: re.Match[bytes]) -> None:
+        """Remember what a head of vLLM has behind its stamp, so that the next such line is known by it."""
+        text = head[0]
+        if text.startswith(_HOT_LEVEL) and head.start(2) - head.start() == _STAMP_AT and text.endswith(b"] "):
+            if len(self._hot_sources) >= _SOURCES_LIMIT:
+                self._hot_sources.clear()
+            self._hot_sources.add(text[_SOURCE_AT:])
 
     def finish(self) -> None:
         """Write what is still open; call once after the last line."""
@@ -252,11 +302,13 @@ class LogScan:
             elif head.re.groups > 1:
                 # Group 2 of a head is its stamp, and heads that have none have no such group.
                 stamp = head[2]
+                if rules.producer == _HOT_PRODUCER:
+                    self._note_source(head)
         state = self._stream(envelope.replica)
         is_stamped = stamp is not None
         if stamp is None or stamp != state.last_stamp or envelope.is_stamped:
             is_stamped = self._take_stamp(line_no, state, envelope, stamp)
-        at = text.find(ACCESS_MARK, start, start + _ADDRESS_LIMIT)
+        at = text.find(ACCESS_MARK, start, start + ADDRESS_LIMIT)
         if at > start and b" " not in text[start:at]:
             stamp_ns = state.last_ns if is_stamped else None
             kind = state.access.kind_of(text[at:])

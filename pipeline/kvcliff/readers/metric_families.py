@@ -151,11 +151,64 @@ _TENSORRT_LLM: Final = (
         "request_metrics kv_cache_block_metrics inflight_batcher_metrics general_metrics",
     ),
 )
+_OTHER_ENGINES: Final = (
+    *_families(
+        "tgi_",
+        "gauge",
+        "queue_size batch_current_size batch_current_max_tokens batch_max_total_tokens",
+    ),
+    *_families("tgi_", "counter", "request_count request_success request_failure"),
+    *_families("lmdeploy:", "gauge", "num_requests_running num_requests_waiting gpu_cache_usage_perc"),
+    *_families("lmdeploy:", "counter", "prompt_tokens_total generation_tokens_total"),
+    *_families(
+        "lmdeploy:",
+        "histogram",
+        """
+        time_to_first_token_seconds time_per_output_token_seconds e2e_request_latency_seconds
+        request_queue_time_seconds request_prefill_time_seconds request_decode_time_seconds
+        request_inference_time_seconds
+        """,
+    ),
+    *_families("llamacpp:", "gauge", "kv_cache_usage_ratio requests_processing requests_deferred"),
+    *_families("llamacpp:", "counter", "prompt_tokens_total tokens_predicted_total n_decode_total"),
+)
+_TIERS: Final = (
+    *_families(
+        "lmcache:",
+        "counter",
+        """
+        num_retrieve_requests_total num_store_requests_total num_lookup_requests_total
+        num_requested_tokens_total num_hit_tokens_total num_stored_tokens_total num_prompt_tokens_total
+        num_vllm_hit_tokens_total num_remote_read_requests_total num_remote_read_bytes_total
+        num_remote_write_requests_total num_remote_write_bytes_total local_cpu_evict_count_total
+        local_cpu_evict_keys_count_total local_cpu_evict_failed_count_total
+        """,
+    ),
+    *_families(
+        "lmcache:",
+        "gauge",
+        """
+        retrieve_hit_rate lookup_hit_rate local_cache_usage remote_cache_usage local_storage_usage
+        """,
+    ),
+    *_families("lmcache:", "histogram", "time_to_retrieve time_to_store time_to_lookup"),
+    *_families("master_", "gauge", "allocated_bytes total_capacity_bytes key_count"),
+    *_families(
+        "master_",
+        "counter",
+        """
+        put_start_alloc_failures_total successful_evictions_total attempted_evictions_total
+        evicted_size_bytes
+        """,
+    ),
+)
 #: Every family that enters ``raw_metric_series``; anything else on a metrics page is passed over.
 METRIC_FAMILIES: Final[tuple[MetricFamily, ...]] = (
     *_VLLM,
     *_SGLANG,
     *_TENSORRT_LLM,
+    *_OTHER_ENGINES,
+    *_TIERS,
     MetricFamily("process_start_time_seconds", "gauge"),
 )
 _KINDS: Final = {family.name: family.kind for family in METRIC_FAMILIES}
@@ -166,6 +219,8 @@ _COLONLESS: Final = (
     ("ray_vllm:", "vllm:"),
     ("vllm_", "vllm:"),
     ("sglang_", "sglang:"),
+    ("lmcache_", "lmcache:"),
+    ("llamacpp_", "llamacpp:"),
 )
 
 
@@ -191,28 +246,36 @@ def known_kind(name: str) -> MetricKind | None:
 
 @dataclass(frozen=True)
 class DeviceCounter:
-    """A device counter under a foreign name: canonical name, and what to multiply the value with."""
+    """A device counter under a foreign name: canonical name, and what to multiply the value with.
+
+    ``is_ratio_or_pct`` marks a name that one DCGM version gave to a percentage and the next to a ratio.
+    """
 
     foreign: str
     counter: str
     factor: float = 1.0
+    is_ratio_or_pct: bool = False
 
 
 _MIB: Final = float(1 << 20)
 #: DCGM field names, the ones before and after the renaming of DCGM 4.6. Ratios become per cent.
+#: GPU_UTIL_RATIO is an integer percentage in DCGM 4.6 (field 203) and a ratio since 4.7 (field 1613).
 DCGM_COUNTERS: Final[tuple[DeviceCounter, ...]] = (
     DeviceCounter("DCGM_FI_DEV_GPU_UTIL", "gpu_busy_pct"),
-    DeviceCounter("DCGM_FI_DEV_GPU_UTIL_RATIO", "gpu_busy_pct", 100.0),
+    DeviceCounter("DCGM_FI_DEV_GPU_UTIL_RATIO", "gpu_busy_pct", 100.0, is_ratio_or_pct=True),
     DeviceCounter("DCGM_FI_DEV_MEM_COPY_UTIL", "mem_busy_pct"),
-    DeviceCounter("DCGM_FI_DEV_MEM_COPY_UTIL_RATIO", "mem_busy_pct", 100.0),
+    DeviceCounter("DCGM_FI_DEV_MEM_COPY_UTIL_RATIO", "mem_busy_pct", 100.0, is_ratio_or_pct=True),
     DeviceCounter("DCGM_FI_DEV_FB_USED", "memory_used_bytes", _MIB),
     DeviceCounter("DCGM_FI_DEV_FB_FREE", "memory_free_bytes", _MIB),
     DeviceCounter("DCGM_FI_DEV_FB_RESERVED", "memory_reserved_bytes", _MIB),
     DeviceCounter("DCGM_FI_DEV_SM_CLOCK", "sm_clock_mhz"),
     DeviceCounter("DCGM_FI_DEV_MEM_CLOCK", "mem_clock_mhz"),
     DeviceCounter("DCGM_FI_DEV_POWER_USAGE", "power_w"),
+    DeviceCounter("DCGM_FI_DEV_BOARD_POWER_WATTS", "power_w"),
+    DeviceCounter("DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL", "energy_total_j"),
     DeviceCounter("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "energy_total_j", 1e-3),
     DeviceCounter("DCGM_FI_DEV_GPU_TEMP", "temperature_c"),
+    DeviceCounter("DCGM_FI_DEV_GPU_TEMP_CELSIUS", "temperature_c"),
     DeviceCounter("DCGM_FI_DEV_MEMORY_TEMP", "memory_temperature_c"),
     DeviceCounter("DCGM_FI_DEV_XID_ERRORS", "xid_error_code"),
     DeviceCounter("DCGM_FI_PROF_GR_ENGINE_ACTIVE", "graphics_active_pct", 100.0),

@@ -15,6 +15,7 @@ from kvcliff.readers.json_stream import JsonCursor, JsonDamage
 from kvcliff.readers.json_values import elements_of, members_of, nanoseconds
 from kvcliff.readers.metric_series import CACHE_CONFIG_NAMES, cache_config_settings
 from kvcliff.readers.metric_writer import FLUSH_SAMPLES, MetricWriter
+from kvcliff.readers.native_histograms import classic_series, parse_point
 from kvcliff.readers.prometheus_text import parse_sample
 from kvcliff.readers.settings import Setting
 from kvcliff.readers.stamps import epoch_to_ns
@@ -32,6 +33,7 @@ class Problems:
     first_skip_reason: str | None = None
     nameless_count: int = 0
     native_histogram_count: int = 0
+    warning_count: int = 0
     damage: str | None = None
     known_times: dict[float, int] = field(default_factory=dict)
 
@@ -79,8 +81,9 @@ def _document(cursor: JsonCursor, problems: Problems) -> Iterator[SeriesPoints]:
     for key in cursor.members():
         if key == "data":
             yield from _answer(cursor, problems)
-        elif key in {"status", "metric", "values", "timestamps"}:
+        elif key in {"status", "metric", "values", "timestamps", "warnings"}:
             members[key] = cursor.value()
+    problems.warning_count += len(elements_of(members.get("warnings")))
     if members.get("status") == "error":
         problems.skip("an answer of the query API states an error")
     if "timestamps" in members:
@@ -96,9 +99,10 @@ def _answer(cursor: JsonCursor, problems: Problems) -> Iterator[SeriesPoints]:
             entry = members_of(cursor.value())
             if not entry:
                 continue
-            problems.native_histogram_count += bool(entry.get("histograms") or entry.get("histogram"))
             pairs = elements_of(entry.get("values")) or [entry.get("value")]
             yield from _series(entry, [pair for pair in pairs if pair is not None], problems)
+            histograms = elements_of(entry.get("histograms")) or [entry.get("histogram")]
+            yield from _histograms(entry, [pair for pair in histograms if pair is not None], problems)
 
 
 def _series(entry: Mapping[str, object], pairs: list[object], problems: Problems) -> Iterator[SeriesPoints]:
@@ -120,6 +124,29 @@ def _series(entry: Mapping[str, object], pairs: list[object], problems: Problems
             named.times_ns.append(time_ns)
             named.values.append(value.encode("ascii", "replace"))
     yield named
+
+
+def _histograms(
+    entry: Mapping[str, object], pairs: list[object], problems: Problems
+) -> Iterator[SeriesPoints]:
+    """Yield the classic series that the native histograms of one series of an answer amount to."""
+    named = _named(entry.get("metric"), Problems()) if pairs else None
+    if named is None:
+        return
+    points = []
+    for pair in pairs:
+        point = parse_point(pair)
+        if point is None:
+            problems.skip("point of a native histogram has no time, count, sum or whole buckets")
+        else:
+            points.append(point)
+    problems.native_histogram_count += bool(points)
+    for suffix, bound, values in classic_series(points):
+        labels = dict(named.labels) if bound is None else {**named.labels, "le": bound}
+        times_ns = [point.time_ns for point in points]
+        yield SeriesPoints(
+            named.name + suffix, labels, times_ns, [text.encode("ascii", "replace") for text in values]
+        )
 
 
 def _export_line(members: Mapping[str, object], problems: Problems) -> Iterator[SeriesPoints]:
@@ -241,7 +268,8 @@ def _notes(writer: MetricWriter, loader: _Loader, problems: Problems) -> tuple[s
     """Return what a reader of a report should know about the file."""
     counted = (
         (problems.nameless_count, "series have no metric name (results of functions) and were passed over"),
-        (problems.native_histogram_count, "series are native histograms, which are not read"),
+        (problems.native_histogram_count, "series are native histograms and were spelt out as bucket counts"),
+        (problems.warning_count, "warnings came with the answers: the server may have left something out"),
         (loader.duplicate_count, "points repeat a time of their series and were dropped"),
         (writer.blank_count, 'values say "no value" (NaN, infinity or a placeholder) and were dropped'),
         (writer.unplaced_count, "device values have no time and were dropped"),

@@ -6,6 +6,7 @@ from typing import Final
 
 import polars as pl
 
+from kvcliff.readers.json_values import whole_text
 from kvcliff.readers.metric_families import (
     DeviceCounter,
     canonical_name,
@@ -102,7 +103,7 @@ class SeriesTable:
         return Series(
             name=name,
             kind=self._kind(name),
-            engine=labels.get("engine") or labels.get("dp_rank") or "0",
+            engine=(labels.get("engine") or labels.get("dp_rank") or "0")[:_TEXT_LIMIT],
             model=without_folders(model)[:_TEXT_LIMIT] if model else None,
             instance=(labels.get("instance") or labels.get("pod") or "")[:_TEXT_LIMIT] or None,
             le=_bound(labels.get("le")),
@@ -141,11 +142,12 @@ class SeriesTable:
             "le": pl.Series([row.le for _, row in new], dtype=pl.Float64),
         }
         for name in ("name", "kind", "engine", "model", "instance", "label"):
-            columns[name] = pl.Series([getattr(row, name) for _, row in new], dtype=pl.String)
+            texts: list[str | None] = [getattr(row, name) for _, row in new]
+            columns[name] = pl.Series([text and whole_text(text) for text in texts], dtype=pl.String)
         return pl.DataFrame(columns)
 
     def device_frame(self) -> pl.DataFrame:
-        """Return device, counter and factor of each device series, by ``series_id``."""
+        """Return device, counter and factor of each device series (and whether that is in doubt)."""
         rows = [
             (number, row, row.counter) for number, row in enumerate(self._rows) if row.counter is not None
         ]
@@ -155,6 +157,9 @@ class SeriesTable:
                 "device_id": pl.Series([row.device_id for _, row, _ in rows], dtype=pl.Int32),
                 "counter": pl.Series([counter.counter for _, _, counter in rows], dtype=pl.String),
                 "factor": pl.Series([counter.factor for _, _, counter in rows], dtype=pl.Float64),
+                "is_ratio_or_pct": pl.Series(
+                    [counter.is_ratio_or_pct for _, _, counter in rows], dtype=pl.Boolean
+                ),
             }
         )
 

@@ -18,6 +18,7 @@ TABLES: Final = (
     "raw_device_samples",
     "raw_settings",
 )
+_DEVICE_COLUMNS: Final = ("src_ns", "device_id", "counter", "value")
 SeriesClock = Literal["unix", "local", "relative", "none"]
 
 
@@ -116,8 +117,10 @@ class MetricWriter:
             ["src_ns", "device_id", "counter"], keep="first", maintain_order=True
         )
         self.unplaced_count += timed.height - kept.height
-        value = pl.col("value") * pl.col("factor")
-        self._append("raw_device_samples", kept.select("src_ns", "device_id", "counter", value))
+        # A series that ever exceeds 1 is no series of ratios.
+        is_pct = pl.col("is_ratio_or_pct") & (pl.col("value").max().over("series_id") > 1)
+        value = pl.col("value") * pl.when(is_pct).then(1.0).otherwise(pl.col("factor"))
+        self._append("raw_device_samples", kept.with_columns(value).select(_DEVICE_COLUMNS))
 
     def _append(self, table: str, frame: pl.DataFrame) -> None:
         """Write a frame unless it is empty."""

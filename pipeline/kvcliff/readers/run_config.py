@@ -33,6 +33,7 @@ _GROUPS: Final[tuple[SettingGroup, ...]] = ("model", "gpu", "engine", "slo")
 _PREFIXES: Final = {"gpu": "gpu_", "slo": "slo_", "model": "", "engine": ""}
 _UNITS: Final = {setting.name: setting.unit for setting in SETTING_NAMES}
 _SIZE_LIMIT_BYTES: Final = 1 << 20
+_MODEL_LIMIT_BYTES: Final = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,8 @@ def load_run_config(path: Path) -> RunConfig:
         UsageProblem: the file is no TOML, a key is unknown, or a value has the wrong kind.
     """
     try:
-        raw = path.read_bytes()
+        with path.open("rb") as file:
+            raw = file.read(_SIZE_LIMIT_BYTES + 1)
     except OSError as exc:
         reason = exc.strerror or type(exc).__name__
         raise InputError(
@@ -219,13 +221,29 @@ def _settings(table: TomlTable, folder: Path) -> tuple[RunSetting, ...]:
     return tuple(RunSetting("", name, found[name], _UNITS[name]) for name in sorted(found))
 
 
+def _model_file(path: Path) -> bytes:
+    """Return the content of a model's config.json; a device or a giant is none.
+
+    Raises:
+        OSError: it cannot be opened, or is no file.
+        ValueError: it is too large.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(path)
+    with path.open("rb") as file:
+        raw = file.read(_MODEL_LIMIT_BYTES + 1)
+    if len(raw) > _MODEL_LIMIT_BYTES:
+        raise ValueError("too large")
+    return raw
+
+
 def _shape_of_config(model: TomlTable, folder: Path) -> dict[str, str]:
     """Return the shape in the ``config.json`` that ``[model] config`` points to, relative to run.toml."""
     stated = model.text("config")
     if stated is None:
         return {}
     try:
-        config = json.loads((folder / stated).read_bytes())
+        config = json.loads(_model_file(folder / stated))
     except OSError as exc:
         raise model.problem("'model.config' cannot be opened", "give its path relative to run.toml") from exc
     except (ValueError, RecursionError) as exc:

@@ -8,8 +8,9 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Final, TypeVar
+
+import polars as pl
 
 from kvcliff.readers.stamps import parse_stamp, scaled_to_ns
 from kvcliff.units import NS_PER_S
@@ -42,6 +43,11 @@ _CLOSE: Final = re.compile(r"\s*\}")
 _ERROR_CLASS: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_.]{0,79})\s*(?=[:(]|$)")
 _LIMIT: Final = 1e15
 
+#: Requests whose gaps are decoded together.
+GAP_BATCH: Final = 1000
+_GAPS_KEY: Final = "itls"
+_GAP_SCHEMA: Final = pl.Schema({"gaps": pl.List(pl.Float64)})
+
 _Item = TypeVar("_Item")
 _PLAIN = json.JSONDecoder()
 _EXACT = json.JSONDecoder(parse_float=str)
@@ -53,6 +59,61 @@ class BenchResult:
 
     members: Mapping[str, object]
     is_whole: bool
+
+
+@dataclass(frozen=True)
+class GapRows:
+    """The gaps of every request where they lie in the text: most of a detailed result, and never all decoded.
+
+    Attributes:
+        text: the whole file.
+        spans: place of each request's array, without its brackets.
+    """
+
+    text: str
+    spans: tuple[tuple[int, int], ...]
+
+    def between(self, first: int, end: int) -> pl.Series:
+        """Return the gaps of some requests as lists of seconds; what is no ordinary number is left out."""
+        rows = [self.text[start:stop] for start, stop in self.spans[first:end]]
+        lines = "\n".join(f'{{"gaps":[{row}]}}' for row in rows)
+        try:
+            gaps = pl.read_ndjson(lines.encode(), schema=_GAP_SCHEMA).get_column("gaps")
+        except pl.exceptions.PolarsError:
+            return _decoded(rows)
+        largest = gaps.explode().abs().max()
+        is_ordinary = len(gaps) == len(rows) and (not isinstance(largest, float) or largest < _LIMIT)
+        return gaps if is_ordinary else _decoded(rows)
+
+
+def _decoded(rows: Sequence[str]) -> pl.Series:
+    """Return each row by the tolerant decoder; one that is no JSON is empty."""
+    decoded: list[list[float]] = []
+    for row in rows:
+        try:
+            numbers = _numbers(_PLAIN.decode(f"[{row}]"))
+        except (ValueError, RecursionError):
+            numbers = []
+        decoded.append([number for number in numbers if number is not None])
+    return pl.Series("gaps", decoded, dtype=pl.List(pl.Float64))
+
+
+def _gap_rows(text: str, position: int) -> tuple[GapRows, int] | None:
+    """Return the arrays of an array of arrays and its end; ``None`` when it is cut or is something else."""
+    if not text.startswith("[", position):
+        return None
+    spans: list[tuple[int, int]] = []
+    place = position + 1
+    while (start := text.find("[", place)) >= 0 and not text[place:start].strip(" \t\r\n,"):
+        stop = text.find("]", start)
+        if stop < 0 or text.find('"', start, stop) >= 0 or text.find("[", start + 1, stop) >= 0:
+            return None
+        spans.append((start + 1, stop))
+        place = stop + 1
+    end = text.find("]", place)
+    if end < 0 or text[place:end].strip() or not spans:
+        return None
+    return GapRows(text, tuple(spans)), end + 1
 
 
 def bench_results(text: str) -> tuple[list[BenchResult], str]:
@@ -74,6 +135,10 @@ def _walk(text: str, position: int, members: dict[str, object]) -> int:
     """Collect the members of one object and return where they end or break."""
     while member := _MEMBER.match(text, position):
         key = member[1].rstrip(":")
+        gaps = _gap_rows(text, member.end()) if key == _GAPS_KEY else None
+        if gaps is not None:
+            members[key], position = gaps
+            continue
         decoder = _EXACT if key == "start_times" else _PLAIN
         try:
             value, position = decoder.raw_decode(text, member.end())
@@ -149,7 +214,7 @@ class BenchDetails:
 
     starts_ns: tuple[int | None, ...]
     ttfts_s: tuple[float | None, ...]
-    gaps_s: tuple[tuple[float, ...], ...]
+    gaps_s: GapRows | tuple[tuple[float, ...], ...]
     latencies_s: tuple[float | None, ...]
     prompt_tokens: tuple[float | None, ...]
     output_tokens: tuple[float | None, ...]
@@ -164,21 +229,69 @@ class BenchDetails:
         """Return when a request was sent, on the client's monotonic clock."""
         return _at(self.starts_ns, index)
 
-    def chunks_ns(self, index: int) -> list[int]:
-        """Return when each chunk of a request arrived, counted from its submission; empty when none did."""
-        ttft_s = _at(self.ttfts_s, index)
-        gaps_s = _at(self.gaps_s, index) or ()
-        if ttft_s is None or (ttft_s == 0 and not gaps_s):
-            return []
-        return [round(since_s * NS_PER_S) for since_s in accumulate(gaps_s, initial=ttft_s)]
+    def chunks(self, first: int, end: int) -> pl.DataFrame:
+        """Return the chunks of some requests that brought any.
+
+        Args:
+            first: number of the first request.
+            end: number behind the last one.
+
+        Returns:
+            ``index`` (of the request), ``start_ns``, ``chunk_no`` and ``since_ns`` (from its submission).
+        """
+        gaps = self._gaps(first, min(end, self.count))
+        frame = pl.DataFrame(
+            {
+                "index": pl.Series(range(first, first + len(gaps)), dtype=pl.Int64),
+                "start_ns": pl.Series(
+                    [self.start_ns(first + place) for place in range(len(gaps))], dtype=pl.Int64
+                ),
+                "ttft_s": pl.Series(
+                    [_at(self.ttfts_s, first + place) for place in range(len(gaps))], dtype=pl.Float64
+                ),
+                "gaps": gaps,
+            }
+        )
+        # A request that failed states a time of 0 and has no gaps.
+        came = frame.filter(
+            pl.col("ttft_s").is_not_null() & ((pl.col("ttft_s") != 0) | (pl.col("gaps").list.len() > 0))
+        )
+        since_s = pl.concat_list("ttft_s", "gaps").list.eval(pl.element().cum_sum())
+        # One sort key for all: the rows stay in the order of the file.
+        return (
+            came.select(
+                "index",
+                "start_ns",
+                pl.int_ranges(0, pl.col("gaps").list.len() + 1, dtype=pl.Int32).alias("chunk_no"),
+                since_s.alias("since_s"),
+            )
+            .explode("chunk_no", "since_s")
+            .select(
+                "index",
+                "start_ns",
+                "chunk_no",
+                (pl.col("since_s") * NS_PER_S).round(0, mode="half_to_even").cast(pl.Int64).alias("since_ns"),
+            )
+        )
+
+    def _gaps(self, first: int, end: int) -> pl.Series:
+        """Return the gaps of some requests, empty lists where the file has none."""
+        if isinstance(self.gaps_s, GapRows):
+            known = self.gaps_s.between(first, end).fill_null([])
+        else:
+            known = pl.Series([list(row) for row in self.gaps_s[first:end]], dtype=pl.List(pl.Float64))
+        missing = pl.Series([[]] * (end - first - len(known)), dtype=pl.List(pl.Float64))
+        return pl.concat([known.list.drop_nulls(), missing])
 
     def latency_ns(self, index: int) -> int | None:
-        """Return how long a request took, ``None`` when it brought nothing."""
+        """Return how long a request took as the file states it."""
         latency_s = _at(self.latencies_s, index)
-        if latency_s:
-            return round(latency_s * NS_PER_S)
-        chunks_ns = self.chunks_ns(index) if self.gaps_s else []
-        return chunks_ns[-1] if chunks_ns else None
+        return round(latency_s * NS_PER_S) if latency_s else None
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether the file has gaps at all, so that the last chunk is the end of a request."""
+        return bool(self.gaps_s.spans if isinstance(self.gaps_s, GapRows) else self.gaps_s)
 
     def prompt_count(self, index: int) -> int | None:
         """Return the prompt tokens of a request."""
@@ -196,11 +309,15 @@ class BenchDetails:
 def bench_details(members: Mapping[str, object]) -> BenchDetails:
     """Return the per-request arrays of a result; empty without ``--save-detailed``."""
     starts, gaps, errors = members.get("start_times"), members.get("itls"), members.get("errors")
-    lists = gaps if isinstance(gaps, list) else []
+    lists = gaps if isinstance(gaps, list | GapRows) else []
     return BenchDetails(
         starts_ns=tuple(_exact_ns(start) for start in starts) if isinstance(starts, list) else (),
         ttfts_s=tuple(_numbers(members.get("ttfts"))),
-        gaps_s=tuple(tuple(gap for gap in _numbers(row) if gap is not None) for row in lists),
+        gaps_s=(
+            lists
+            if isinstance(lists, GapRows)
+            else tuple(tuple(gap for gap in _numbers(row) if gap is not None) for row in lists)
+        ),
         latencies_s=tuple(_numbers(members.get("latencies"))),
         prompt_tokens=tuple(_numbers(members.get("input_lens"))),
         output_tokens=tuple(_numbers(members.get("output_lens"))),
