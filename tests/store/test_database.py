@@ -28,7 +28,13 @@ def test_a_new_store_carries_its_version(tmp_path: Path) -> None:
     with open_store(tmp_path / "a.duckdb") as con:
         assert con.execute("select * from kvcliff_meta").fetchall() == [(SCHEMA_VERSION, __version__)]
     with open_store(tmp_path / "a.duckdb", read_only=True) as con:
-        assert table_names(con) == {"kvcliff_meta"}
+        assert table_names(con) == {
+            "kvcliff_meta",
+            "nightly_checks",
+            "nightly_folders",
+            "nightly_verdicts",
+            "retention",
+        }
 
 
 def test_reading_creates_nothing(tmp_path: Path) -> None:
@@ -37,7 +43,12 @@ def test_reading_creates_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("version", [SCHEMA_VERSION + 1, SCHEMA_VERSION - 1])
+def test_creating_leaves_nothing_else(tmp_path: Path) -> None:
+    open_store(tmp_path / "a.duckdb").close()
+    assert [path.name for path in tmp_path.iterdir()] == ["a.duckdb"]
+
+
+@pytest.mark.parametrize("version", [SCHEMA_VERSION + 1, 0])
 def test_other_schema_versions_are_refused_with_a_way_on(version: int, tmp_path: Path) -> None:
     path = tmp_path / "a.duckdb"
     open_store(path).close()

@@ -4,6 +4,7 @@ import pytest
 from kvcliff.findings.diagnosis import run_findings
 from kvcliff.store import ingest
 from kvcliff.store.dictionary import (
+    STATE_TABLES,
     STORE_TABLES,
     find_table,
     private_tables,
@@ -11,6 +12,7 @@ from kvcliff.store.dictionary import (
     stored_tables,
 )
 from kvcliff.store.ingest import RUN_TABLES
+from kvcliff.store.migrations import STATE_DDL
 from kvcliff.store.models import load_models, load_seeds, mart_names, raw_names
 
 
@@ -31,16 +33,27 @@ def test_store_tables_are_documented_as_they_are(table) -> None:  # type: ignore
 
 def test_everything_stored_is_listed_once() -> None:
     names = [table.name for table in stored_tables()]
-    assert sorted(names) == sorted({*RUN_TABLES, *mart_names(), *raw_names()})
+    state = [table.name for table in STATE_TABLES]
+    assert sorted(names) == sorted({*RUN_TABLES, *state, *mart_names(), *raw_names()})
+
+
+@pytest.mark.parametrize("table", STATE_TABLES, ids=lambda table: table.name)
+def test_state_tables_are_documented_as_they_are(table) -> None:  # type: ignore[no-untyped-def]
+    with duckdb.connect() as con:
+        for statement in STATE_DDL:
+            con.execute(statement)
+        built = [(row[0], row[1]) for row in con.execute(f"describe {table.name}").fetchall()]
+    assert [(column.name, column.type) for column in table.columns] == built
 
 
 def test_private_models_are_the_rest() -> None:
     names = {table.name for table in (*stored_tables(), *private_tables())}
-    assert names == {model.name for model in load_models()} | set(RUN_TABLES)
+    state = {table.name for table in STATE_TABLES}
+    assert names == {model.name for model in load_models()} | set(RUN_TABLES) | state
 
 
 def test_keys_of_stored_tables_begin_with_the_run() -> None:
-    assert all(table.key[0] == "run_id" for table in stored_tables())
+    assert all(table.key[0] == "run_id" or table.name == "nightly_folders" for table in stored_tables())
     assert find_table("stg_sources") is not None
     assert find_table("nothing") is None
 

@@ -10,10 +10,13 @@ import duckdb
 
 from kvcliff import __version__
 from kvcliff.errors import StoreError, StoreLockedError, StoreVersionError
+from kvcliff.store.migrations import STATE_DDL, migrate, path_from
 
-#: Raised when a stored table changes its meaning; older databases are then refused with a way on.
-SCHEMA_VERSION = 1
+#: Raised when a stored table changes; ``migrations.py`` says how older databases get there.
+SCHEMA_VERSION = 2
 DEFAULT_PATH = Path("kvcliff.duckdb")
+#: Whom DuckDB names as the holder of a lock.
+_HOLDER = re.compile(r"PID (\d+)")
 _SIZE = re.compile(r"\d+(?:\.\d+)?\s*(?:%|[KMGT]?i?B?)", re.IGNORECASE)
 
 
@@ -38,14 +41,57 @@ def open_store(
         raise StoreError(
             f"the folder of the database {path} does not exist", hint="create it, or choose another --db"
         )
+    if not read_only and not path.exists():
+        _create(path)
     con = _connect(path, read_only=read_only)
     try:
         _configure(con, read_only=read_only, memory_limit=memory_limit)
         _check_version(con, path, read_only=read_only)
+    except duckdb.Error as exc:
+        con.close()
+        raise StoreError(
+            f"the database {path} cannot be prepared: {str(exc).splitlines()[0]}",
+            hint="check free disk space and permissions",
+        ) from exc
     except BaseException:
         con.close()
         raise
     return con
+
+
+def _create(path: Path) -> None:
+    """Create an empty store beside its place and move it there whole.
+
+    A crash or a full disk would otherwise leave a file that is neither absent nor a database, and every later
+    command would stop at it.
+    """
+    part = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        with _connect(part, read_only=False) as con:
+            _create_schema(con)
+        _move_unless_there(part, path)
+    except StoreError as exc:
+        raise StoreError(exc.message.replace(part.name, path.name), hint=exc.hint) from exc
+    except (duckdb.Error, OSError) as exc:
+        raise StoreError(
+            f"the database {path} cannot be created: {(str(exc).splitlines() or [type(exc).__name__])[0]}",
+            hint="check free disk space and permissions, or choose another --db",
+        ) from exc
+    finally:
+        for leftover in (part, part.with_name(part.name + ".wal")):
+            leftover.unlink(missing_ok=True)
+
+
+def _move_unless_there(part: Path, path: Path) -> None:
+    """Give the new file its name, unless another process was faster: then its file is the database."""
+    try:
+        os.link(part, path)
+    except FileExistsError:
+        return
+    except OSError:
+        # No hard links on this file system; a plain move could replace the file of a faster process.
+        if not path.exists():
+            os.rename(part, path)
 
 
 def _connect(path: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
@@ -53,10 +99,17 @@ def _connect(path: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
         return duckdb.connect(str(path), read_only=read_only)
     except duckdb.Error as exc:
         text = str(exc)
-        if "lock" in text.lower():
+        if "set lock" in text or "Conflicting lock" in text:
+            holder = _HOLDER.search(text)
+            who = f"process {holder[1]}" if holder else "it"
             raise StoreLockedError(
                 f"the database {path} is in use by another process",
-                hint="wait for it to finish, or use another file with --db",
+                hint=f"wait for {who} to finish, or use another file with --db",
+            ) from exc
+        if "Corrupt database" in text:
+            raise StoreError(
+                f"the database {path} is damaged: {text.splitlines()[0]}",
+                hint="restore a copy of it, or ingest the runs again into a new --db",
             ) from exc
         if path.exists() and path.stat().st_size > 0 and ("not a valid" in text or "magic" in text.lower()):
             raise StoreVersionError(f"{path} is not a DuckDB database", hint="choose another --db") from exc
@@ -70,7 +123,8 @@ def _connect(path: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
                 f"the database {path} is not writable", hint="change its permissions, or choose another --db"
             ) from exc
         raise StoreError(
-            f"the database {path} cannot be opened: {text.splitlines()[0]}", hint="choose another --db"
+            f"the database {path} cannot be opened: {text.splitlines()[0]}",
+            hint="check free disk space and permissions, or choose another --db",
         ) from exc
 
 
@@ -108,18 +162,33 @@ def _check_version(con: duckdb.DuckDBPyConnection, path: Path, *, read_only: boo
             raise StoreVersionError(
                 f"{path} is a DuckDB database, but not a kvcliff store", hint="choose another --db"
             )
-        con.execute("create table kvcliff_meta (schema_version integer, written_by varchar)")
-        con.execute("insert into kvcliff_meta values (?, ?)", [SCHEMA_VERSION, __version__])
+        _create_schema(con)
         return
     row = con.execute("select schema_version, written_by from kvcliff_meta").fetchone()
     version, writer = row if row is not None else (None, "an unknown version")
-    if version != SCHEMA_VERSION:
+    if version == SCHEMA_VERSION:
+        return
+    steps = path_from(version, SCHEMA_VERSION) if isinstance(version, int) else None
+    if steps is None or (read_only and not all(step.is_additive for step in steps)):
         newer = isinstance(version, int) and version > SCHEMA_VERSION
+        older = "ingest the runs again into a new --db" if steps is None else "any writing command updates it"
         raise StoreVersionError(
             f"the database {path} has schema version {version} (written by kvcliff {writer}); "
             f"this kvcliff reads {SCHEMA_VERSION}",
-            hint="upgrade kvcliff" if newer else "ingest the runs again into a new --db",
+            hint="upgrade kvcliff" if newer else older,
         )
+    if not read_only:
+        migrate(con, steps)
+
+
+def _create_schema(con: duckdb.DuckDBPyConnection) -> None:
+    """Create what every store has in one transaction: a crash leaves an empty file, which is no store yet."""
+    con.execute("begin transaction")
+    con.execute("create table kvcliff_meta (schema_version integer, written_by varchar)")
+    con.execute("insert into kvcliff_meta values (?, ?)", [SCHEMA_VERSION, __version__])
+    for statement in STATE_DDL:
+        con.execute(statement)
+    con.execute("commit")
 
 
 def table_names(con: duckdb.DuckDBPyConnection, *, schema: str = "main") -> frozenset[str]:
@@ -213,11 +282,21 @@ def _one_thread(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
 def _copy_run(con: duckdb.DuckDBPyConnection, doomed: list[str], tables: Iterable[str]) -> None:
     """Delete the rows of the doomed runs and insert those of the first of them anew."""
     stored, staged = _columns(con, temporary=False), _columns(con, temporary=True)
-    for name in sorted(table_names(con)):
+    # Looking for rows of a run that was never stored would cost more with every run that is.
+    has_rows = "runs" not in stored or _is_any_stored(con, doomed)
+    for name in sorted(table_names(con)) if has_rows else ():
         if "run_id" in stored.get(name, {}):
             con.execute(f"delete from {stored_table(con, name)} where run_id in (select unnest(?))", [doomed])  # noqa: S608
     for name in tables:
         _store_table(con, doomed[0], name, staged.get(name, {}), stored.get(name, {}))
+
+
+def _is_any_stored(con: duckdb.DuckDBPyConnection, run_ids: list[str]) -> bool:
+    """Return whether the store holds one of the runs; ``runs`` is written with all other rows of a run."""
+    table = stored_table(con, "runs")
+    return bool(
+        con.execute(f"select 1 from {table} where run_id in (select unnest(?)) limit 1", [run_ids]).fetchall()  # noqa: S608
+    )
 
 
 def _rollback(con: duckdb.DuckDBPyConnection) -> None:

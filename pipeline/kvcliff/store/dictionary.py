@@ -114,6 +114,71 @@ STORE_TABLES: tuple[Table, ...] = (
     ),
 )
 
+_FOLDERS = (
+    Column("root_id", "VARCHAR", "8 hex digits that stand for the root of the nightly job"),
+    Column("folder", "VARCHAR", "run folder, relative to the root"),
+    Column("fingerprint", "VARCHAR", "names, sizes and times of its files, hashed"),
+    Column("state", "VARCHAR", "begun (a pass ended while reading it), stored or set_aside"),
+    Column("stored_run_id", "VARCHAR", "run that it became; null when it never was one"),
+    Column("attempt_count", "INTEGER", "times that reading it was begun without an end"),
+    Column("reason", "VARCHAR", "why it was set aside"),
+    Column("hint", "VARCHAR", "what to do about it"),
+    Column("kvcliff_version", "VARCHAR", "version that looked at it"),
+    Column("changed_at_ns", "BIGINT", "[unix ns] when this was written"),
+    Column("announced_at_ns", "BIGINT", "[unix ns] when a pass told of it; null before"),
+)
+_VERDICTS = (
+    Column("series", "VARCHAR", "runs that belong together: their labels that count"),
+    Column("verdict", "VARCHAR", "failed, inconclusive, warned, passed, learning or set_aside"),
+    Column("summary", "VARCHAR", "the verdict in one sentence"),
+    Column("cause", "VARCHAR", "why it changed, empty when nothing is said"),
+    Column("base_run_ids", "VARCHAR", "JSON list of the runs that it was compared with"),
+    Column("order_ns", "BIGINT", "[ns] time that orders the runs of a series"),
+    Column("kvcliff_version", "VARCHAR", "version that judged it"),
+    Column("judged_at_ns", "BIGINT", "[unix ns] when it was judged"),
+    Column("announced_at_ns", "BIGINT", "[unix ns] when a pass told of it; null before"),
+    Column("accepted_at_ns", "BIGINT", "[unix ns] when somebody made it the new normal; null otherwise"),
+)
+_CHECKS = (
+    Column("check_no", "INTEGER", "order, the gravest first"),
+    Column("metric", "VARCHAR", "metric, swap_points_found, or comparable (the comparison as a whole)"),
+    Column("title", "VARCHAR", "its name in words"),
+    Column("unit", "VARCHAR", "unit of the values"),
+    Column("level", "VARCHAR", "level of a sweep; null when the run is none"),
+    Column("outcome", "VARCHAR", "better, same, worse, inconclusive, limit, swap_points or incomparable"),
+    Column("severity", "VARCHAR", "what that does: fail, inconclusive, warn or ignore"),
+    Column("base_value", "DOUBLE", "of the baseline, or the limit"),
+    Column("run_value", "DOUBLE", "of the run"),
+    Column("change_ratio", "DOUBLE", "run / baseline - 1"),
+    Column("minimum_change_ratio", "DOUBLE", "smallest change that counts"),
+    Column("message", "VARCHAR", "the outcome in words"),
+    Column("is_gating", "BOOLEAN", "whether the comparison counts the metric in its own verdict"),
+)
+_RETENTION = (Column("raw_removed_at_ns", "BIGINT", "[unix ns] when the raw rows of the run were removed"),)
+
+#: Tables beside the runs, in every store: what the nightly job remembers, and whose raw rows are gone.
+STATE_TABLES: tuple[Table, ...] = (
+    Table(
+        "nightly_folders",
+        "store",
+        "What became of the run folders of the nightly job.",
+        "one row per root and folder",
+        ("root_id", "folder"),
+        _FOLDERS,
+    ),
+    _store_table(
+        "nightly_verdicts", "Verdicts of the nightly gate.", "one row per judged run", (), _VERDICTS
+    ),
+    _store_table(
+        "nightly_checks",
+        "Everything that the nightly gate looked at.",
+        "one row per check",
+        ("check_no",),
+        _CHECKS,
+    ),
+    _store_table("retention", "Runs whose raw rows were removed.", "one row per such run", (), _RETENTION),
+)
+
 
 def stored_tables() -> tuple[Table, ...]:
     """Return every table of a store: its own, the marts, then the raw tables, each group by name."""
@@ -121,7 +186,12 @@ def stored_tables() -> tuple[Table, ...]:
         layer: sorted((m for m in load_models() if m.layer == layer), key=lambda m: m.name)
         for layer in ("marts", "raw")
     }
-    return (*STORE_TABLES, *map(_stored_model, models["marts"]), *map(_stored_model, models["raw"]))
+    return (
+        *STORE_TABLES,
+        *STATE_TABLES,
+        *map(_stored_model, models["marts"]),
+        *map(_stored_model, models["raw"]),
+    )
 
 
 def private_tables() -> tuple[Table, ...]:

@@ -14,7 +14,7 @@ from kvcliff.store.database import quote
 from kvcliff.timing import stage
 
 LAYERS = ("raw", "staging", "intermediate", "marts")
-_HEADER_FIELD = re.compile(r"^-- (what|grain|key|alone|notes):\s*(.*)$")
+_HEADER_FIELD = re.compile(r"^-- (what|grain|key|alone|needs|notes):\s*(.*)$")
 _HEADER_COLUMN = re.compile(r"^--   (\w+)\s+([A-Z]+(?:\[\])?)\s+(.*)$")
 _HEADER_MORE = re.compile(r"^--\s{2,}(\S.*)$")
 _COMMENT_OR_TEXT = re.compile(r"--[^\n]*|'(?:[^']|'')*'")
@@ -52,6 +52,7 @@ class Model:
         columns: documented columns in order.
         notes: what to know before using it.
         depends: names of other models it reads.
+        needs: tables each of which must have rows, or the model has none.
         alone: what it says although everything that it reads is empty; without it, such a model is empty too.
     """
 
@@ -65,10 +66,11 @@ class Model:
     notes: str
     depends: frozenset[str]
     alone: str = ""
+    needs: frozenset[str] = frozenset()
 
 
 def parse_header(name: str, text: str) -> tuple[dict[str, str], tuple[Column, ...]]:
-    """Return the header fields (what, grain, key, alone, notes) and the documented columns of a model.
+    """Return the header fields (what, grain, key, alone, needs, notes) and the documented columns of a model.
 
     Raises:
         ModelError: a field is missing or a header line cannot be read.
@@ -152,6 +154,7 @@ def _model(name: str, layer: str, text: str) -> Model:
         notes=fields.get("notes", ""),
         depends=tables_read(text),
         alone=fields.get("alone", ""),
+        needs=frozenset(part.strip() for part in fields.get("needs", "").split(",") if part.strip()),
     )
 
 
@@ -203,7 +206,8 @@ def build_models(
 
     A model that more than one other reads becomes a temporary table, the others stay views; marts are
     temporary tables. Planning a SELECT costs milliseconds even when there is nothing to read: a model whose
-    inputs are all empty becomes an empty table at once, unless its header says what it states ``alone``.
+    inputs are all empty becomes an empty table at once, unless its header says what it states ``alone``, and
+    so does one of whose ``needs`` one is empty.
 
     Args:
         con: connection with the raw tables, ``sources``, ``clocks``, seeds and macros.
@@ -224,11 +228,13 @@ def build_models(
         if model.layer == "raw":
             continue
         inputs = model.depends & known
+        is_table = model.layer == "marts" or readers.get(model.name, 0) > 1
         try:
-            if skip_empty and inputs and inputs <= empty and not model.alone:
-                _create_empty(con, model)
+            is_idle = bool(model.needs & empty) or (bool(inputs) and inputs <= empty and not model.alone)
+            if skip_empty and is_idle:
+                _create_empty(con, model, is_table=is_table)
                 empty.add(model.name)
-            elif _create(con, model, is_table=model.layer == "marts" or readers.get(model.name, 0) > 1) == 0:
+            elif _create(con, model, is_table=is_table) == 0:
                 empty.add(model.name)
         except duckdb.Error as exc:
             raise ModelError(f"model {model.name} failed: {exc}") from exc
@@ -249,6 +255,11 @@ def _create(con: duckdb.DuckDBPyConnection, model: Model, *, is_table: bool) -> 
     return None if row is None else int(row[0])
 
 
-def _create_empty(con: duckdb.DuckDBPyConnection, model: Model) -> None:
-    columns = ", ".join(f"{quote(column.name)} {column.type}" for column in model.columns)
-    con.execute(f"create or replace temp table {quote(model.name)} ({columns})")
+def _create_empty(con: duckdb.DuckDBPyConnection, model: Model, *, is_table: bool) -> None:
+    name = quote(model.name)
+    if is_table:
+        columns = ", ".join(f"{quote(column.name)} {column.type}" for column in model.columns)
+        con.execute(f"create or replace temp table {name} ({columns})")
+        return
+    nulls = ", ".join(f"cast(null as {column.type}) as {quote(column.name)}" for column in model.columns)
+    con.execute(f"create or replace temp view {name} as select {nulls} limit 0")
