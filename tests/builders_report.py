@@ -6,6 +6,7 @@ import duckdb
 
 from builders_marts import START, S, add_rows, add_run, empty_marts, kv_row, latency_row, swap_point
 from kvcliff.findings.diagnosis import run_findings
+from kvcliff.store.database import store_tables
 
 _SECONDS = 120
 
@@ -20,6 +21,18 @@ def swap_story(**run_columns: object) -> duckdb.DuckDBPyConnection:
     _add_users(con)
     _add_gpu(con)
     run_findings(con)
+    return con
+
+
+def stored_story(run_id: str, con: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyConnection:
+    """Return a store that holds that run (or the one staged on ``con``) and nothing else."""
+    con = con or swap_story()
+    names = [
+        row[0] for row in con.execute("select table_name from duckdb_tables() where temporary").fetchall()
+    ]
+    store_tables(con, run_id, sorted(names))
+    for name in names:
+        con.execute(f"drop table temp.{name}")
     return con
 
 

@@ -1,9 +1,11 @@
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from kvcliff.report.escape import code_span, markdown_text, plain
+from kvcliff.report.escape import code_span, file_name, markdown_text, plain
 
 
 @pytest.mark.parametrize(
@@ -20,6 +22,29 @@ from kvcliff.report.escape import code_span, markdown_text, plain
 )
 def test_plain_shows_what_would_steer_a_terminal(text, shown):
     assert plain(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("kv_stress", "kv_stress"),
+        ("a/../b c", "a_.._b_c"),
+        ("..", "run"),
+        ("", "run"),
+        ("x:y", "x_y"),
+        (".hidden", "hidden"),
+        ("\u202ea\x00b\x1b", "_a_b_"),
+    ],
+)
+def test_file_name_is_one_safe_part(name: str, expected: str) -> None:
+    assert file_name(name) == expected
+    assert Path("x", file_name(name)).resolve().parent == Path("x").resolve()
+
+
+def test_long_file_names_are_cut_and_stay_apart():
+    names = {file_name("漢" * 4000 + tail) for tail in ("a", "b")}
+    assert len(names) == 2
+    assert {len(name.encode()) <= 150 for name in names} == {True}
 
 
 def test_plain_cuts_long_text():

@@ -3,17 +3,24 @@
 import pytest
 
 from builders_marts import START, S, add_rows, add_run, empty_marts, kv_row, latency_row, swap_point
+from kvcliff.errors import StoreError
 from kvcliff.findings.diagnosis import run_findings
+from kvcliff.report.capture_section import capture_section, kernel_sum_section
 from kvcliff.report.content import build_content
 from kvcliff.report.document import Gap, Paragraph, RunLine, Table
+from kvcliff.report.event_section import event_section
 from kvcliff.report.focus import choose_focus
+from kvcliff.report.kv_figure import kv_caption
 from kvcliff.report.ledger_sections import ledger_section
 from kvcliff.report.level_sections import level_section
 from kvcliff.report.markdown import report_markdown
 from kvcliff.report.provenance_section import provenance_section
+from kvcliff.report.request_trace_section import request_trace_section
 from kvcliff.report.sections import build_sections
 from kvcliff.report.series import read_series
+from kvcliff.report.serving_sections import request_section
 from kvcliff.report.swap_sections import swap_point_section
+from kvcliff.report.telemetry_section import telemetry_section
 from kvcliff.report.transfer_sections import transfer_section
 
 _RUN = RunLine("night", None, "ok", True, True, START, START + 60 * S, 0, 1, "0.1.0")
@@ -98,6 +105,7 @@ def _copy(**columns):
 def test_copies_of_a_swap_point_are_told_with_their_speed(con):
     con.execute(
         "create temp table transfers (level varchar, kind varchar, is_kv_swap boolean, bytes bigint, "
+        "device_id integer, stream_id integer, piece_bytes bigint, copy_count bigint, end_ns bigint, "
         "copy_ns bigint, hidden_ns bigint, start_ns bigint)"
     ).fetchall()
     add_rows(con, "swap_points", swap_point())
@@ -109,7 +117,7 @@ def test_copies_of_a_swap_point_are_told_with_their_speed(con):
         _copy(start_ns=START + 90 * S),
         _copy(kind="htod", is_kv_swap=False, bytes=1000),
     )
-    all_copies, _, of_points = transfer_section(con).blocks
+    all_copies, _, _, _, of_points = transfer_section(con).blocks
     assert _columns(all_copies, "kind", "is_kv_swap", "burst_count") == [
         ("GPU to host", True, 3),
         ("host to GPU", False, 1),
@@ -196,7 +204,7 @@ def test_a_run_without_client_results_says_how_to_get_them(con):
 
 def _markdown(con) -> str:
     run_findings(con)
-    return report_markdown(build_content(con, "night-1"), figure_svg="f.svg", figure_png=None)
+    return report_markdown(build_content(con, "night-1"))
 
 
 def test_a_capture_command_is_never_cut(con):
@@ -209,7 +217,8 @@ def test_a_capture_command_is_never_cut(con):
 def test_a_caption_without_latency_names_throughput(con):
     add_rows(con, "kv_occupancy", kv_row(0, 0.2))
     add_rows(con, "token_latency", latency_row(0, 20.0, 30.0, itl_p50_ms=None, itl_p99_ms=None))
-    assert "KV occupancy, throughput (no token latency was recorded) and queue" in _markdown(con)
+    caption = kv_caption(con, choose_focus(con))
+    assert caption == "KV occupancy, throughput (no token latency was recorded) and queue on one time axis."
 
 
 @pytest.mark.parametrize(("failed", "is_said"), [(5, False), (6, True)])
@@ -228,3 +237,127 @@ def test_a_label_says_whether_a_run_is_synthetic(labels, is_said):
     con = empty_marts()
     add_run(con, labels=labels)
     assert ("Synthetic run" in _markdown(con)) == is_said
+
+
+def test_captures_say_what_is_missing_first(con):
+    con.execute(
+        "create temp table captures (level varchar, source_id integer, path varchar, capability varchar, "
+        "verdict varchar, reason varchar, event_count bigint, data_until_ns bigint)"
+    ).fetchall()
+    for number in range(50):
+        state = "failed" if number == 49 else "present"
+        add_rows(
+            con,
+            "captures",
+            {"source_id": number, "path": f"t{number:02}", "capability": "gpu_metrics", "verdict": state},
+        )
+    table, words = capture_section(con).blocks
+    assert len(table.rows) == 40
+    assert _columns(table, "path", "capability", "verdict")[-1] == ("t49", "gpu metrics", "failed")
+    assert words.text.startswith("Failed: asked for")
+
+
+def test_kernel_sums_share_their_file(con):
+    con.execute(
+        "create temp table kernel_sums (level varchar, source_id integer, kernel_id integer, family varchar, "
+        "phase varchar, launch_count bigint, gpu_time_ns bigint, min_ns bigint, max_ns bigint)"
+    ).fetchall()
+    con.execute("create temp table kernel_names (kernel_id integer, short_name varchar)").fetchall()
+    for source_id, kernel_id, time_ns in ((1, 1, 30), (1, 2, 10), (2, 1, 5)):
+        row = {"source_id": source_id, "kernel_id": kernel_id, "family": "gemm", "gpu_time_ns": time_ns}
+        add_rows(con, "kernel_sums", row)
+    add_rows(con, "kernel_names", {"kernel_id": 1, "short_name": "ampere_gemm"})
+    (table, _) = kernel_sum_section(con).blocks
+    assert _columns(table, "short_name", "gpu_time_ns", "share") == [
+        ("ampere_gemm", 30, 0.75),
+        (None, 10, 0.25),
+        ("ampere_gemm", 5, 1.0),
+    ]
+
+
+def test_engine_events_are_counted_by_kind_and_evidence(con):
+    add_rows(con, "kv_occupancy", kv_row(0, 0.5))
+    for at_s, kind, proof, pressed in (
+        (5, "preempt", "counter", True),
+        (3, "preempt", "counter", False),
+        (4, "preempt", "log", True),
+    ):
+        row = {
+            "replica_id": "0",
+            "kind": kind,
+            "proof": proof,
+            "event_count": 2,
+            "is_under_pressure": pressed,
+        }
+        add_rows(con, "engine_events", {**row, "ts_ns": START + at_s * S})
+    (table,) = event_section(con).blocks
+    assert _columns(
+        table, "kind", "proof", "event_count", "pressure_count", "since_start_ns", "last_offset_ns"
+    ) == [
+        ("preempt", "counter", 4, 2, 3 * S, 5 * S),
+        ("preempt", "log", 2, 2, 4 * S, 4 * S),
+    ]
+
+
+def test_gpu_counters_are_told_by_their_range(con):
+    con.execute(
+        "create temp table gpu_samples (level varchar, device_id integer, counter varchar, value double)"
+    ).fetchall()
+    for value in range(1, 101):
+        add_rows(con, "gpu_samples", {"device_id": 0, "counter": "sm_active_pct", "value": float(value)})
+    (table,) = telemetry_section(con).blocks
+    assert table.rows == ((0, "sm_active_pct", 100, 1.0, 50.0, 95.0, 100.0),)
+
+
+def test_request_traces_show_every_second_cache_size_and_the_largest(con):
+    con.execute(
+        "create temp table request_trace_summary as select 1 as source_id, 'a.jsonl' as path, "
+        "9 as request_count, 0 as failed_count, 60.0 as span_s, 0.15 as requests_per_s, "
+        "1.0 as peak_requests_per_s, 5.0 as input_p50, 9.0 as input_p99, "
+        "2.0 as output_p50, 3.0 as output_p99, 0.5 as reusable_block_ratio"
+    ).fetchall()
+    con.execute(
+        "create temp table request_trace_reuse as select 1 as source_id, 2 ** n as cache_block_count, "
+        "2 ** n * 16 as cache_tokens, n / 10 as reusable_block_ratio from range(4) as sizes(n)"
+    ).fetchall()
+    summary, _, reuse = request_trace_section(con).blocks
+    assert _columns(summary, "path", "request_count", "input_p99") == [("a.jsonl", 9, 9.0)]
+    assert _columns(reuse, "cache_block_count", "reusable_block_ratio") == [(2, 0.1), (8, 0.3)]
+
+
+def test_stalls_are_told_with_the_state_of_kv(con):
+    con.execute(
+        "create temp table token_gaps (source_id integer, request_no bigint, is_stall boolean, "
+        "kv_used_ratio double)"
+    ).fetchall()
+    add_rows(con, "requests", {"request_no": 1, "arrival_ns": START})
+    assert len(request_section(con).blocks) == 1
+    for request_no, stalled, ratio in ((1, True, 0.8), (1, True, 0.79), (2, True, None), (3, False, 0.9)):
+        row = {"source_id": 1, "request_no": request_no, "is_stall": stalled, "kv_used_ratio": ratio}
+        add_rows(con, "token_gaps", row)
+    assert request_section(con).blocks[1] == Paragraph(
+        "Streams that stood still while others progressed: 3 stalls in 2 requests; KV was high in 1 of the 2 "
+        "whose KV occupancy is known."
+    )
+
+
+def test_a_policy_and_a_foreign_run_toml_are_part_of_the_commands(con):
+    con.execute(
+        "update thresholds set value = 0.9, source = 'policy' where name = 'kv_high_ratio'"
+    ).fetchall()
+    row = {"scope": "", "name": "max_num_seqs", "value": "8", "origin": "run.toml", "is_effective": True}
+    add_rows(con, "settings", row)
+    commands = provenance_section(con, _RUN, "night-1").blocks[-1]
+    assert commands.lines[:2] == (
+        "printf '%s\\n' 'kv_high_ratio = 0.9' > policy.toml",
+        "kvcliff diagnose night --policy policy.toml --config run.toml",
+    )
+    _source(con, 1, "run.toml")
+    assert "--config" not in provenance_section(con, _RUN, "night-1").blocks[-1].lines[1]
+
+
+def test_a_run_of_another_version_is_refused_in_words(con):
+    con.execute("alter table swap_points drop column l_status").fetchall()
+    add_rows(con, "kv_occupancy", kv_row(0, 0.5))
+    with pytest.raises(StoreError, match="another version of kvcliff: its swap_points lacks a column"):
+        swap_point_section(con)

@@ -2,10 +2,9 @@ import os
 
 import pytest
 
-from builders_report import swap_story
+from builders_report import stored_story
 from kvcliff.errors import OutputError, StoreError
-from kvcliff.report.write import write_report
-from kvcliff.store.database import store_tables
+from kvcliff.report.write import ReportOptions, write_report
 
 RUN_ID = "night_load-12345678"
 NAMES = ["figures", "figures/kv_and_latency.png", "figures/kv_and_latency.svg", "report.json", "report.md"]
@@ -13,14 +12,7 @@ NAMES = ["figures", "figures/kv_and_latency.png", "figures/kv_and_latency.svg", 
 
 @pytest.fixture(scope="module")
 def store():
-    con = swap_story()
-    names = [
-        row[0] for row in con.execute("select table_name from duckdb_tables() where temporary").fetchall()
-    ]
-    store_tables(con, RUN_ID, sorted(names))
-    for name in names:
-        con.execute(f"drop table temp.{name}")
-    return con
+    return stored_story(RUN_ID)
 
 
 def _listing(folder):
@@ -102,3 +94,42 @@ def test_read_only_folder(store, tmp_path):
 def test_unknown_run(store, tmp_path):
     with pytest.raises(StoreError, match="no run nothing"):
         write_report(store, "nothing", tmp_path)
+
+
+def test_one_html_file_with_its_images_inside(store, tmp_path):
+    written = write_report(store, RUN_ID, tmp_path / "r", options=ReportOptions(is_self_contained=True))
+    assert _listing(written.folder) == sorted([*NAMES, "report.html"])
+    text = written.html.read_text(encoding="utf-8")
+    assert "data:image/svg+xml;base64," in text
+    assert str(tmp_path) not in text
+
+
+def test_what_this_report_lacks_does_not_lie_around_from_the_last_one(store, tmp_path):
+    write_report(store, RUN_ID, tmp_path / "r", options=ReportOptions(is_self_contained=True))
+    written = write_report(store, RUN_ID, tmp_path / "r")
+    assert _listing(written.folder) == NAMES
+    assert written.html is None
+
+
+def test_files_of_others_are_not_removed(store, tmp_path):
+    (tmp_path / "report.html").write_text("mine")
+    write_report(store, RUN_ID, tmp_path, force=True)
+    assert (tmp_path / "report.html").read_text() == "mine"
+
+
+def test_an_incident_gets_a_short_report(store, tmp_path):
+    long = write_report(store, RUN_ID, tmp_path / "long").markdown.read_text(encoding="utf-8")
+    options = ReportOptions(audience="incident")
+    short = write_report(store, RUN_ID, tmp_path / "short", options=options).markdown.read_text(
+        encoding="utf-8"
+    )
+    titles = [line.removeprefix("## ") for line in short.splitlines() if line.startswith("## ")]
+    assert titles == [
+        "Swap points",
+        "SLO before, during and after",
+        "What to do",
+        "What could not be told",
+        "Where this comes from",
+    ]
+    assert len(short) < len(long) / 2
+    assert "](figures/kv_and_latency.svg)" in short

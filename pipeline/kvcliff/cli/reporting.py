@@ -10,18 +10,19 @@ from typing import Any
 
 import duckdb
 
-from kvcliff.cli.options import DEFAULT_REPORTS, FAIL_LEVELS, folder_name
+from kvcliff.cli.options import DEFAULT_REPORTS, FAIL_LEVELS
 from kvcliff.cli.output import Envelope, Problem, Status, note, say, say_raw, show_error
 from kvcliff.errors import GateTripped, OutputError
 from kvcliff.report.content import FindingLine, Verdict
+from kvcliff.report.escape import file_name
 from kvcliff.report.verdict import choose_verdict
-from kvcliff.report.write import write_report
+from kvcliff.report.write import HTML_NAME, JSON_NAME, MARKDOWN_NAME, ReportOptions, write_report
 from kvcliff.store.catalog import StoredFinding, StoredRun, list_findings, run_table_names
 from kvcliff.store.database import expose_run, quote
 from kvcliff.timing import stage
 from kvcliff.units import format_pct
 
-REPORT_FILES = ("report.md", "report.json")
+REPORT_FILES = (MARKDOWN_NAME, JSON_NAME, HTML_NAME)
 _STDOUT = Path("-")
 
 
@@ -38,20 +39,30 @@ class ReportTarget:
     ) -> "ReportTarget":
         """Return the target for a run: ``--output``, a sub-folder of it per run, or the default folder."""
         if output is None:
-            return cls(DEFAULT_REPORTS / folder_name(run_name), is_forced=True)
+            return cls(DEFAULT_REPORTS / file_name(run_name), is_forced=True)
         if output == _STDOUT:
             return cls(None, is_forced=True)
-        return cls(output if is_only_run else output / folder_name(run_name), is_forced)
+        return cls(output if is_only_run else output / file_name(run_name), is_forced)
 
 
 @dataclass(frozen=True)
 class WrittenReport:
-    """A report that was written, its verdict and its findings."""
+    """A report that was written, its verdict and its findings.
+
+    Attributes:
+        run: the run.
+        folder: where it lies, or ``None`` when it goes to standard output.
+        files: its files.
+        markdown: the report as Markdown.
+        html: the report as one HTML file, or ``None`` when none was asked for.
+        findings: all findings of the run.
+    """
 
     run: StoredRun
     folder: Path | None
     files: tuple[Path, ...]
     markdown: str
+    html: str | None
     findings: tuple[StoredFinding, ...]
 
     @property
@@ -81,7 +92,9 @@ def _refuse_overwrite(folder: Path) -> None:
         )
 
 
-def write_run_report(con: duckdb.DuckDBPyConnection, run: StoredRun, target: ReportTarget) -> WrittenReport:
+def write_run_report(
+    con: duckdb.DuckDBPyConnection, run: StoredRun, target: ReportTarget, options: ReportOptions
+) -> WrittenReport:
     """Write the report of a stored run and return what was written.
 
     Raises:
@@ -92,17 +105,20 @@ def write_run_report(con: duckdb.DuckDBPyConnection, run: StoredRun, target: Rep
         if target.folder is None:
             with TemporaryDirectory(prefix="kvcliff-") as scratch:
                 folder = Path(scratch) / "report"
-                write_report(con, run.run_id, folder, force=True)
-                return WrittenReport(run, None, (), _read_markdown(folder), findings)
+                write_report(con, run.run_id, folder, force=True, options=options)
+                return WrittenReport(run, None, (), *_read_texts(folder, options), findings)
         if not target.is_forced:
             _refuse_overwrite(target.folder)
-        write_report(con, run.run_id, target.folder, force=target.is_forced)
+        write_report(con, run.run_id, target.folder, force=target.is_forced, options=options)
     files = tuple(sorted(path for path in target.folder.rglob("*") if path.is_file()))
-    return WrittenReport(run, target.folder, files, _read_markdown(target.folder), findings)
+    return WrittenReport(run, target.folder, files, *_read_texts(target.folder, options), findings)
 
 
-def _read_markdown(folder: Path) -> str:
-    return (folder / REPORT_FILES[0]).read_text(encoding="utf-8")
+def _read_texts(folder: Path, options: ReportOptions) -> tuple[str, str | None]:
+    """Return the report as Markdown, and as HTML when it was asked for."""
+    markdown = (folder / MARKDOWN_NAME).read_text(encoding="utf-8")
+    html = (folder / HTML_NAME).read_text(encoding="utf-8") if options.is_self_contained else None
+    return markdown, html
 
 
 @contextmanager
@@ -151,7 +167,9 @@ def present(
         )
         return
     for report in written:
-        if output_format == "md" or report.folder is None:
+        if report.folder is None and output_format == "text":
+            say_raw(report.html or report.markdown)
+        elif output_format == "md":
             say_raw(report.markdown)
         else:
             _say_verdict(report)

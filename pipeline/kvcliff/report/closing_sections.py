@@ -1,13 +1,7 @@
-"""Sections that close a report: what else was found, what to do, and what could not be told."""
+"""Sections that close a report: what else was found, and what could not be told."""
 
-from kvcliff.report.document import Answers, FindingLine, Gap, Gaps, Section, Steps, Verdict
-from kvcliff.report.verdict import answers, ordered_actions
-
-
-def action_section(findings: tuple[FindingLine, ...]) -> Section | None:
-    """Return what to do, gravest first; only what the evidence supports."""
-    actions = ordered_actions(findings)
-    return Section("actions", "What to do", (Steps(actions),)) if actions else None
+from kvcliff.report.document import Answers, FindingLine, Gap, Gaps, Section, Verdict
+from kvcliff.report.verdict import answers
 
 
 def answer_section(findings: tuple[FindingLine, ...], verdict: Verdict) -> Section | None:

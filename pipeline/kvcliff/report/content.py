@@ -7,12 +7,13 @@ import duckdb
 
 from kvcliff.errors import StoreError
 from kvcliff.findings.levels import Level, read_levels
-from kvcliff.findings.marts import has_rows, query_rows, read_rows, threshold
+from kvcliff.findings.marts import query_rows, read_rows, threshold
 from kvcliff.findings.run_time import RunTime, read_run_time
-from kvcliff.report.closing_sections import action_section, answer_section, gap_section
-from kvcliff.report.document import FigureText, FindingLine, ReportContent, RunLine, Verdict
-from kvcliff.report.focus import Focus, choose_focus
+from kvcliff.report.advice_section import advice_section
+from kvcliff.report.closing_sections import answer_section, gap_section
+from kvcliff.report.document import FindingLine, ReportContent, RunLine, Verdict
 from kvcliff.report.provenance_section import provenance_section
+from kvcliff.report.quick_reference import quick_reference_section
 from kvcliff.report.sections import build_sections
 from kvcliff.report.verdict import choose_verdict
 from kvcliff.units import NS_PER_S, format_count, format_duration_ns
@@ -25,24 +26,11 @@ _SYNTHETIC = re.compile(r"(?i)\bsynthetic\b(?!\s*=\s*[\"']?(false|no|0)\b)")
 
 
 @dataclass(frozen=True)
-class _Found:
-    value: int
-
-
-@dataclass(frozen=True)
 class _Failures:
     request_count: int
     failed_count: int
 
 
-_HAS_ITL_SQL = """
-select 1
-from token_latency
-where
-    (itl_p50_ms > 0 or itl_p99_ms > 0)
-    and level is not distinct from ? and replica_id is not distinct from ?
-limit 1
-"""
 _FAILURE_SQL = """
 select count(*), count(*) filter (where is_error)
 from requests
@@ -70,8 +58,9 @@ def build_content(con: duckdb.DuckDBPyConnection, run_id: str) -> ReportContent:
     sections, missing = build_sections(con)
     ordered = (
         answer_section(findings, verdict),
+        quick_reference_section(con, findings, verdict),
         *sections,
-        action_section(findings),
+        advice_section(con, findings),
         gap_section(findings, missing),
         provenance_section(con, run, run_id),
     )
@@ -82,10 +71,14 @@ def build_content(con: duckdb.DuckDBPyConnection, run_id: str) -> ReportContent:
         headline=_headline(run, run_time, read_levels(con)),
         verdict=verdict,
         notices=(*_notices(run), *_failure_notice(con)),
-        figure=_figure_text(con, choose_focus(con)),
         findings=findings,
         sections=tuple(section for section in ordered if section is not None),
     )
+
+
+def is_synthetic(labels: str | None) -> bool:
+    """Return whether the labels of a run say that its files were made by a generator."""
+    return bool(_SYNTHETIC.search(labels or ""))
 
 
 def _duration(dur_ns: int) -> str:
@@ -113,7 +106,7 @@ def _headline(run: RunLine, run_time: RunTime, levels: tuple[Level, ...]) -> str
 
 def _notices(run: RunLine) -> tuple[str, ...]:
     notices = []
-    if _SYNTHETIC.search(run.labels or ""):
+    if is_synthetic(run.labels):
         notices.append("Synthetic run: its files were made by a generator, not recorded from an engine.")
     if run.status == "partial":
         notices.append(
@@ -131,20 +124,3 @@ def _failure_notice(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
         return ()
     failed, all_count = format_count(rows[0].failed_count), format_count(rows[0].request_count)
     return (f"{failed} of {all_count} requests failed at the client; TTFT and TPOT are those of the others.",)
-
-
-def _figure_text(con: duckdb.DuckDBPyConnection, focus: Focus | None) -> FigureText | None:
-    if focus is None:
-        return None
-    has_itl = query_rows(con, ("token_latency",), _Found, _HAS_ITL_SQL, (focus.level, focus.replica_id))
-    pace = "ITL (inter-token latency)" if has_itl else "throughput (no token latency was recorded)"
-    sentences = [f"KV occupancy, {pace} and queue on one time axis."]
-    if focus.other_count:
-        names = [f"level {focus.level}"] if focus.level is not None else []
-        if focus.replica_id is not None and not (names and focus.replica_id == "0"):
-            names.append(f"replica {focus.replica_id}")
-        more = "1 more is" if focus.other_count == 1 else f"{focus.other_count} more are"
-        sentences.append(f"Shown is {', '.join(names)}, because {focus.reason} ({more} in the marts).")
-    if has_rows(con, "swap_points"):
-        sentences.append("The bar at a marked time is its error, the shaded part lasts until recovery.")
-    return FigureText(" ".join(sentences), focus.level, focus.replica_id)

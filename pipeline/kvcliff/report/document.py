@@ -185,17 +185,27 @@ class Verdict:
 
 @dataclass(frozen=True)
 class FigureText:
-    """The one figure: what it shows, in words.
+    """A figure of the report: what it shows, in words, and where its files lie.
 
     Attributes:
+        name: stem of its files.
+        title: what it shows in a few words.
+        section: key of the section that it opens; ``None`` when it stands under the verdict.
         caption: what is drawn and how to read it.
         level: level shown, or ``None``.
         replica_id: replica shown, or ``None``.
+        svg: path of the SVG below the report's folder.
+        png: path of the PNG below the report's folder.
     """
 
+    name: str
+    title: str
+    section: str | None
     caption: str
     level: str | None
     replica_id: str | None
+    svg: str
+    png: str
 
 
 @dataclass(frozen=True)
@@ -241,9 +251,10 @@ class ReportContent:
         headline: when the run was, how long, of how many files.
         verdict: the first sentence.
         notices: what the reader must know before reading on (synthetic, partial, zone unknown).
-        figure: the figure in words, or ``None`` when nothing can be drawn.
         findings: all answers.
         sections: the rest, in order.
+        figures: the figures in words; empty before they are drawn, or when nothing can be drawn.
+        audience: who reads it, ``engineer`` or ``incident``.
     """
 
     run_id: str
@@ -252,6 +263,17 @@ class ReportContent:
     headline: str
     verdict: Verdict
     notices: tuple[str, ...]
-    figure: FigureText | None
     findings: tuple[FindingLine, ...]
     sections: tuple[Section, ...]
+    figures: tuple[FigureText, ...] = ()
+    audience: str = "engineer"
+
+    @property
+    def opening_figures(self) -> tuple[FigureText, ...]:
+        """The figures under the verdict, and those whose section this report lacks."""
+        keys = {section.key for section in self.sections}
+        return tuple(figure for figure in self.figures if figure.section not in keys)
+
+    def figures_of(self, section: Section) -> tuple[FigureText, ...]:
+        """Return the figures that open a section."""
+        return tuple(figure for figure in self.figures if figure.section == section.key)

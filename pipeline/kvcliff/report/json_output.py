@@ -24,12 +24,13 @@ def report_data(content: ReportContent) -> dict[str, Any]:
     """Return the content as plain data (dicts, lists, numbers, text); no NaN, no infinities."""
     data: dict[str, Any] = {
         "schema": SCHEMA,
+        "audience": content.audience,
         "run_id": content.run_id,
         "run": asdict(content.run),
         "headline": content.headline,
         "verdict": asdict(content.verdict),
         "notices": list(content.notices),
-        "figure": asdict(content.figure) if content.figure is not None else None,
+        "figures": [asdict(figure) for figure in content.figures],
         "findings": [
             {**asdict(line), "evidence": json.loads(line.evidence or "[]")} for line in content.findings
         ],

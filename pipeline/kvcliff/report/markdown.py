@@ -5,6 +5,7 @@ from kvcliff.report.document import (
     Answers,
     Block,
     Commands,
+    FigureText,
     Gaps,
     Paragraph,
     ReportContent,
@@ -13,30 +14,21 @@ from kvcliff.report.document import (
     Table,
     Verdict,
 )
-from kvcliff.report.escape import code_span, markdown_text, plain
-from kvcliff.report.values import TEXT_KINDS, counted, markdown_cell
+from kvcliff.report.escape import MAX_COMMAND, code_span, markdown_text, plain
+from kvcliff.report.values import TEXT_KINDS, counted, markdown_cell, table_cells
 from kvcliff.units import format_pct
 
-#: Commands are ours and must stay whole.
-_MAX_COMMAND = 1000
+#: Width up to which the cells of a column are padded.
+_MAX_WIDTH = 72
 
 
-def report_markdown(content: ReportContent, *, figure_svg: str | None, figure_png: str | None) -> str:
-    """Return the report as Markdown text with a final newline.
-
-    Args:
-        content: what it says.
-        figure_svg: relative path of the figure to show, or ``None`` without figures.
-        figure_png: relative path of the same figure for places that show no SVG.
-    """
+def report_markdown(content: ReportContent) -> str:
+    """Return the report as Markdown text with a final newline; its figures lie beside it."""
     parts = [f"# {_heading(content)}", markdown_text(content.headline)]
     parts.extend([*_notices(content.notices), *_verdict(content.verdict)])
-    if content.figure is not None and figure_svg is not None:
-        parts.append(f"![KV occupancy and token latency over time]({figure_svg})")
-        png = f" [PNG]({figure_png})" if figure_png is not None else ""
-        parts.append(f"{markdown_text(content.figure.caption)}{png}")
+    parts.extend(_figure(figure) for figure in content.opening_figures)
     for section in content.sections:
-        parts.append(_section(section, content.run_time))
+        parts.append(_section(section, content))
     return "\n\n".join(parts) + "\n"
 
 
@@ -60,13 +52,19 @@ def _verdict(verdict: Verdict) -> list[str]:
     if verdict.action is not None:
         lines.append(f"**First thing to do:** {markdown_text(verdict.action)}")
     if verdict.capture is not None:
-        lines.append(f"**Capture first:** {code_span(verdict.capture, max_chars=_MAX_COMMAND)}")
+        lines.append(f"**Capture first:** {code_span(verdict.capture, max_chars=MAX_COMMAND)}")
     return lines
 
 
-def _section(section: Section, run_time: RunTime) -> str:
-    blocks = [_block(block, run_time) for block in section.blocks]
-    return "\n\n".join([f"## {markdown_text(section.title)}", *blocks])
+def _figure(figure: FigureText) -> str:
+    caption = f"{markdown_text(figure.caption)} [PNG]({figure.png})".lstrip()
+    return f"![{markdown_text(figure.title)}]({figure.svg})\n\n{caption}"
+
+
+def _section(section: Section, content: ReportContent) -> str:
+    figures = [_figure(figure) for figure in content.figures_of(section)]
+    blocks = [_block(block, content.run_time) for block in section.blocks]
+    return "\n\n".join([f"## {markdown_text(section.title)}", *figures, *blocks])
 
 
 def _block(block: Block, run_time: RunTime) -> str:
@@ -84,7 +82,7 @@ def _block(block: Block, run_time: RunTime) -> str:
         case Gaps():
             return "\n".join(_gap_lines(block))
         case Commands():
-            body = "\n".join(plain(line, max_chars=_MAX_COMMAND) for line in block.lines)
+            body = "\n".join(plain(line, max_chars=MAX_COMMAND) for line in block.lines)
             return f"```sh\n{body}\n```"
 
 
@@ -110,26 +108,20 @@ def _gap_lines(gaps: Gaps) -> list[str]:
     for gap in gaps.items:
         lines.append(f"- {markdown_text(gap.text)}")
         if gap.capture is not None:
-            lines.append(f"  Capture: {code_span(gap.capture, max_chars=_MAX_COMMAND)}")
+            lines.append(f"  Capture: {code_span(gap.capture, max_chars=MAX_COMMAND)}")
     return lines
 
 
 def _table(table: Table, run_time: RunTime) -> str:
-    shown = [index for index, column in enumerate(table.columns) if column.kind != "hidden"]
-    named = {column.name: index for index, column in enumerate(table.columns)}
-    titles = [markdown_text(table.columns[index].title) for index in shown]
-    rows = []
-    for row in table.rows:
-        unit = row[named["unit"]] if "unit" in named else None
-        error_ns = row[named["error_ns"]] if "error_ns" in named else None
-        rows.append(
-            [
-                markdown_cell(table.columns[index].kind, row[index], run_time, unit, error_ns)
-                for index in shown
-            ]
-        )
-    is_left = [table.columns[index].kind in TEXT_KINDS for index in shown]
-    widths = [max(3, len(title), *(len(row[index]) for row in rows)) for index, title in enumerate(titles)]
+    columns, cells = table_cells(table, run_time)
+    titles = [markdown_text(column.title) for column in columns]
+    rows = [[markdown_cell(cell) for cell in row] for row in cells]
+    is_left = [column.kind in TEXT_KINDS for column in columns]
+    # A long remark in one cell must not push the columns of all others out of sight.
+    widths = [
+        max(3, len(title), min(_MAX_WIDTH, max(len(row[index]) for row in rows)))
+        for index, title in enumerate(titles)
+    ]
     rule = [
         "-" * width if left else "-" * (width - 1) + ":" for width, left in zip(widths, is_left, strict=True)
     ]

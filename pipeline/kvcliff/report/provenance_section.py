@@ -1,11 +1,12 @@
 """The section about where everything came from: files, clocks, settings, and how to make the report again."""
 
-from dataclasses import replace
+import re
+from dataclasses import dataclass, replace
 
 import duckdb
 
 from kvcliff.findings.clock_trust import clock_was_off
-from kvcliff.findings.marts import mart_columns
+from kvcliff.findings.marts import mart_columns, query_rows
 from kvcliff.report.document import Block, Column, Commands, Paragraph, RunLine, Section, Table, Value
 from kvcliff.report.tables import read_table
 from kvcliff.units import format_count
@@ -90,11 +91,28 @@ group by name, value
 order by 1 nulls first, name, value
 limit 60
 """
+#: The last label of a run that is a part of another: its edges as options take them.
+_WINDOW_LABEL = re.compile(
+    r"(?:^|, )(?P<part>window|before)=(?P<start>[\w:.+-]+?)\.\.(?P<end>[\w:+-][\w:.+-]*)$"
+)
+_POLICY_SQL = "select name, value from thresholds where source = 'policy' order by name"
+_OWN_CONFIG_SQL = """
+select 1
+from settings
+where origin = 'run.toml' and not exists (select 1 from sources where path = 'run.toml')
+limit 1
+"""
 _POLICY_COLUMNS = (
     Column("name", "Threshold", "name"),
     Column("value", "Value", "number"),
     Column("unit", "Unit", "word"),
 )
+
+
+@dataclass(frozen=True)
+class _Policy:
+    name: str
+    value: float
 
 
 def provenance_section(con: duckdb.DuckDBPyConnection, run: RunLine, run_id: str) -> Section:
@@ -132,10 +150,45 @@ def provenance_section(con: duckdb.DuckDBPyConnection, run: RunLine, run_id: str
         *((files,) if files is not None else ()),
         *_ignored_words(con),
         *(_plain_clocks(table) if table.mart == "clocks" else table for table in tables if table is not None),
-        Paragraph("Make this report again, in the folder that holds the run:"),
-        Commands((f"kvcliff diagnose {_shell_word(run.name)}",)),
+        *_reproduction(con, run),
     ]
     return Section("provenance", "Where this comes from", tuple(blocks))
+
+
+def _reproduction(con: duckdb.DuckDBPyConnection, run: RunLine) -> tuple[Block, ...]:
+    """Return the commands that make the report again and show the rows behind a number."""
+    cut = _WINDOW_LABEL.search(run.labels or "")
+    name = _shell_word(run.name.removesuffix(f"@{cut['part']}") if cut else run.name)
+    window = f" --from {cut['start']} --to {cut['end']}" if cut else ""
+    policy = query_rows(con, ("thresholds",), _Policy, _POLICY_SQL)
+    written = [f"{row.name} = {row.value!r}" for row in policy]
+    options = (" --policy policy.toml" if policy else "") + (
+        " --config run.toml" if _has_own_config(con) else ""
+    )
+    lines = (
+        *(
+            (f"printf '%s\\n' {' '.join(_shell_word(line) for line in written)} > policy.toml",)
+            if policy
+            else ()
+        ),
+        f"kvcliff diagnose {name}{window}{options}",
+        "kvcliff sql run 'select * from swap_points'",
+        f"kvcliff export {_shell_word(run.name)} --bundle {name}.zip",
+    )
+    return (
+        Paragraph(
+            f"Make this report again with kvcliff {run.kvcliff_version or 'of the same version'}, in the "
+            "folder that holds the run; look at the rows behind its numbers; pack it for a ticket:"
+        ),
+        Commands(lines),
+    )
+
+
+def _has_own_config(con: duckdb.DuckDBPyConnection) -> bool:
+    """Return whether settings came from a run.toml that is no file of the run."""
+    if not (mart_columns(con, "settings") and mart_columns(con, "sources")):
+        return False
+    return bool(con.execute(_OWN_CONFIG_SQL).fetchall())
 
 
 def _ignored_words(con: duckdb.DuckDBPyConnection) -> tuple[Paragraph, ...]:

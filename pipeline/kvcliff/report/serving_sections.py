@@ -1,11 +1,16 @@
 """Sections about users and the engine: requests, indicators, latency jumps, cache hits."""
 
+from dataclasses import dataclass
+
 import duckdb
 
 from kvcliff.findings.cache_hits import TIER_TITLES, TierHits, read_tier_hits
+from kvcliff.findings.marts import query_rows
 from kvcliff.findings.other_jump import cause_words, metric_words
-from kvcliff.report.document import Column, Section, Table
+from kvcliff.report.document import Column, Paragraph, Section, Table
 from kvcliff.report.tables import SHOWN_ROWS, SINCE_START, START_SQL, read_table, since_level
+from kvcliff.report.values import counted
+from kvcliff.units import format_count
 
 _REQUEST_COLUMNS = (
     Column("level", "Level", "name"),
@@ -38,6 +43,15 @@ select
 from measured
 group by level
 order by min(arrival_ns), level
+"""
+_STALL_SQL = """
+select
+    count(*), count(distinct (source_id, request_no)),
+    count(*) filter (where kv_used_ratio >= (select value from thresholds where name = 'kv_high_ratio')),
+    count(kv_used_ratio)
+from token_gaps
+where is_stall
+having count(*) > 0
 """
 _INDICATOR_COLUMNS = (
     Column("indicator", "Indicator", "word"),
@@ -97,10 +111,33 @@ _HIT_COLUMNS = (
 )
 
 
+@dataclass(frozen=True)
+class _Stalls:
+    stall_count: int
+    request_count: int
+    high_count: int
+    known_count: int
+
+    @property
+    def text(self) -> str:
+        """The stalls in one sentence."""
+        many = f"{counted(self.stall_count, 'stalls')} in {counted(self.request_count, 'requests')}"
+        kv = (
+            f"; KV was high in {format_count(self.high_count)} of the {format_count(self.known_count)} "
+            "whose KV occupancy is known"
+            if self.known_count
+            else ""
+        )
+        return f"Streams that stood still while others progressed: {many}{kv}."
+
+
 def request_section(con: duckdb.DuckDBPyConnection) -> Section | None:
     """Return what users saw, over the whole run, per level."""
     table = read_table(con, "requests", _REQUEST_COLUMNS, _REQUEST_SQL)
-    return None if table is None else Section("requests", "What users saw", (table,))
+    if table is None:
+        return None
+    stalls = query_rows(con, ("token_gaps", "thresholds"), _Stalls, _STALL_SQL)
+    return Section("requests", "What users saw", (table, *(Paragraph(row.text) for row in stalls)))
 
 
 def indicator_section(con: duckdb.DuckDBPyConnection) -> Section | None:

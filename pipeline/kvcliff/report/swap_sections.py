@@ -3,6 +3,7 @@
 import duckdb
 
 from kvcliff.findings.marts import threshold
+from kvcliff.findings.swap_words import cost_words, read_swap_points, worst_first
 from kvcliff.report.document import Block, Column, Paragraph, Section, Table
 from kvcliff.report.tables import SHOWN_ROWS, SINCE_START, START_SQL, read_table, since_level
 from kvcliff.units import format_number
@@ -77,15 +78,51 @@ _PRICE_COLUMNS = (
     Column("itl_p99_before_ms", "ITL p99 before", "ms"),
     Column("itl_p99_during_ms", "ITL p99 during", "ms"),
     Column("victim_gap_p50_ms", "Victims' stall p50", "ms"),
+    Column("itl_p99_others_ms", "ITL p99 without stalls", "ms"),
+    Column("tail_victim_ratio", "Slowest 1 % that are stalls", "pct"),
+    Column("lost_s", "Silence of victims", "seconds"),
+    Column("most_stalls", "Most stalls of one", "count"),
+    Column("slo_before_ratio", "SLO met before", "pct"),
+    Column("slo_during_ratio", "SLO met during", "pct"),
     Column("recomputed_tokens", "Recomputed tokens", "count"),
+    Column("out_bytes", "Copied out", "bytes"),
+    Column("in_bytes", "Copied back", "bytes"),
+    Column("copy_gb_per_s", "Copy rate (GB/s)", "number"),
+    Column("copy_hidden_ratio", "Copies hidden", "pct"),
 )
 _PRICE_SQL = (
     """
 select
     swap_point_id, tokens_per_s_before, tokens_per_s_during, ttft_p50_before_ms, ttft_p50_during_ms,
-    itl_p99_before_ms, itl_p99_during_ms, victim_gap_p50_ms, recomputed_tokens
+    itl_p99_before_ms, itl_p99_during_ms, victim_gap_p50_ms, itl_p99_others_ms, tail_victim_ratio, lost_s,
+    most_stalls, slo_before_ratio, slo_during_ratio, recomputed_tokens, out_bytes, in_bytes,
+    copy_bytes_per_s / 1e9, copy_hidden_ratio
 """
     + _FROM_WORST
+)
+_SHAPE_COLUMNS = (
+    Column("swap_point_id", "No.", "count"),
+    Column("kv_rise_ratio", "KV rise per minute", "pct"),
+    Column("ramp_offset_ns", "Ramp reaches the ceiling", "offset_ns"),
+    Column("kv_itl_correlation", "KV and ITL correlate", "number"),
+    Column("missing_kv_tokens", "KV missing at worst (tokens)", "count"),
+    Column("missing_kv_ratio", "Of the cache", "pct"),
+    Column("recovery", "Afterwards", "word"),
+)
+_SHAPE_SQL = (
+    """
+select
+    swap_point_id, 60 * kv_rise_per_s, ramp_ceiling_ns - at_ns, kv_itl_correlation, missing_kv_tokens,
+    missing_kv_ratio, replace(recovery, '_', ' ')
+"""
+    + _FROM_WORST
+)
+_SHAPE_WORDS = (
+    "The ramp is a straight line through KV occupancy in the minute before it was nearly full; its time is "
+    "counted from the first engine action. A correlation near 1 means that KV and latency rose together "
+    "before the jump (each step had more to read or to compute); the jump itself is left out. "
+    "Missing is what the requests that waited at the worst moment needed more than was free, by the mean "
+    "request: with that much more the episode would not have come at this load."
 )
 _VICTIM_COLUMNS = (
     Column("swap_point_id", "Swap point", "count"),
@@ -150,6 +187,19 @@ def price_section(con: duckdb.DuckDBPyConnection) -> Section | None:
         "where the load was still growing, throughput rises."
     )
     return Section("price", "Before and during", (table, Paragraph(words)))
+
+
+def shape_section(con: duckdb.DuckDBPyConnection) -> Section | None:
+    """Return how KV and latency moved before each swap point, what KV lacked, and what came after."""
+    table = read_table(con, "swap_points", _SHAPE_COLUMNS, _SHAPE_SQL, (SHOWN_ROWS,))
+    if table is None or len(table.columns) < 2:
+        return None
+    words = [_SHAPE_WORDS]
+    points = worst_first(read_swap_points(con))
+    if points and (cost := cost_words(con, points[0])):
+        words.insert(0, f"Swap point {points[0].swap_point_id}, the worst: {cost}")
+    blocks = (Paragraph(text) for text in words)
+    return Section("shape", "Before the jump, and what was missing", (table, *blocks))
 
 
 def victim_section(con: duckdb.DuckDBPyConnection) -> Section | None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import duckdb
 
+from kvcliff.errors import StoreError
 from kvcliff.findings.levels import read_levels
 from kvcliff.findings.marts import mart_columns
 from kvcliff.report.document import Column, Table
@@ -52,15 +53,35 @@ def read_table(
         also_needs: further marts that the SELECT reads.
         more_words: what rows are called that do not fit.
         total_sql: SELECT of the number of rows there are in all.
+
+    Raises:
+        StoreError: the run was stored by a version whose marts lack a column.
     """
     if not all(mart_columns(con, name) for name in (mart, *also_needs)):
         return None
-    rows = tuple(tuple(row) for row in con.execute(sql, list(parameters)).fetchall())
+    rows = tuple(tuple(row) for row in fetch_rows(con, mart, sql, parameters))
     if not rows:
         return None
     total = con.execute(total_sql).fetchall() if total_sql is not None else []
     more = max(int(total[0][0]) - len(rows), 0) if total else 0
     return Table(mart, columns, rows, more, more_words).without_empty_columns()
+
+
+def fetch_rows(
+    con: duckdb.DuckDBPyConnection, mart: str, sql: str, parameters: tuple[Any, ...] = ()
+) -> list[tuple[Any, ...]]:
+    """Return the rows of a SELECT over marts of this version.
+
+    Raises:
+        StoreError: the run was stored by a version whose marts lack a column.
+    """
+    try:
+        return con.execute(sql, list(parameters)).fetchall()
+    except duckdb.BinderException as exc:
+        raise StoreError(
+            f"the run was stored by another version of kvcliff: its {mart} lacks a column",
+            hint="read the run again: kvcliff diagnose RUN",
+        ) from exc
 
 
 def since_level(con: duckdb.DuckDBPyConnection, table: Table) -> Table:

@@ -1,7 +1,10 @@
 """Writing one table value as text, by its kind."""
 
+from dataclasses import dataclass
+from typing import Literal
+
 from kvcliff.findings.run_time import FIRST_REAL_NS, RunTime, clock_decimals, format_error
-from kvcliff.report.document import Kind, Value
+from kvcliff.report.document import Column, Kind, Table, Value
 from kvcliff.report.escape import code_span, markdown_text
 from kvcliff.units import (
     NS_PER_S,
@@ -21,10 +24,24 @@ _DAY_NS = 86_400 * NS_PER_S
 _WHOLE_DAYS = 300
 
 
-def markdown_cell(
+@dataclass(frozen=True)
+class Cell:
+    """A table value as text that is not escaped yet.
+
+    Attributes:
+        text: what stands in the cell.
+        style: ``name`` is text from inputs, ``word`` our own words, ``number`` (with its unit, which is ours
+            too) stands as it is.
+    """
+
+    text: str
+    style: Literal["name", "word", "number"]
+
+
+def table_cell(
     kind: Kind, value: Value, run_time: RunTime, unit: Value = None, error_ns: Value = None
-) -> str:
-    """Return a value as the text of a Markdown table cell; an absent one is a dash.
+) -> Cell:
+    """Return a value as the text of a table cell; an absent one is a dash.
 
     Args:
         kind: kind of its column.
@@ -34,17 +51,41 @@ def markdown_cell(
         error_ns: error of the row's instant, which decides how many decimals are written.
     """
     if value is None:
-        return EMPTY
+        return Cell(EMPTY, "number")
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        return Cell("yes" if value else "no", "number")
     if isinstance(value, str):
-        return (code_span(value, in_table=True) or EMPTY) if kind == "name" else markdown_text(value)
+        return Cell(value, "name" if kind == "name" else "word")
     if kind == "by_unit":
-        return _unbroken(_with_unit(value, str(unit or "")))
+        return Cell(_unbroken(_with_unit(value, str(unit or ""))), "number")
     if kind == "instant":
         decimals = clock_decimals(int(error_ns) if isinstance(error_ns, int) else None)
-        return _unbroken(run_time.clock(int(value), decimals=decimals) or run_time.since_start(int(value)))
-    return _unbroken(_number(kind, value, run_time))
+        text = run_time.clock(int(value), decimals=decimals) or run_time.since_start(int(value))
+        return Cell(_unbroken(text), "number")
+    return Cell(_unbroken(_number(kind, value, run_time)), "number")
+
+
+def table_cells(table: Table, run_time: RunTime) -> tuple[tuple[Column, ...], tuple[tuple[Cell, ...], ...]]:
+    """Return the columns of a table that are shown, and its rows as text."""
+    shown = [index for index, column in enumerate(table.columns) if column.kind != "hidden"]
+    named = {column.name: index for index, column in enumerate(table.columns)}
+    rows = []
+    for row in table.rows:
+        unit = row[named["unit"]] if "unit" in named else None
+        error_ns = row[named["error_ns"]] if "error_ns" in named else None
+        rows.append(
+            tuple(
+                table_cell(table.columns[index].kind, row[index], run_time, unit, error_ns) for index in shown
+            )
+        )
+    return tuple(table.columns[index] for index in shown), tuple(rows)
+
+
+def markdown_cell(cell: Cell) -> str:
+    """Return a cell as it stands in a Markdown table."""
+    if cell.style == "name":
+        return code_span(cell.text, in_table=True) or EMPTY
+    return markdown_text(cell.text) if cell.style == "word" else cell.text
 
 
 def _unbroken(text: str) -> str:
@@ -58,7 +99,7 @@ def _with_unit(value: int | float, unit: str) -> str:
     if unit == "ms":
         return format_ms(value)
     words = _singular(unit) if value == 1 else unit
-    return f"{format_number(value)} {markdown_text(words)}".rstrip()
+    return f"{format_number(value)} {words}".rstrip()
 
 
 def counted(count: int, words: str) -> str:

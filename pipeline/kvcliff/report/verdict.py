@@ -7,7 +7,7 @@ _SEVERITY_RANK = {"critical": 0, "warning": 1, "info": 2}
 #: Findings that answer the question of a report; the others open it only when these say nothing.
 _LEADING = ("hit_but_slow", "swap_point")
 #: Found, but no reason for slow tokens: they never open a report.
-_BACKGROUND = ("headroom", "capture_failed", "clock_trust")
+_BACKGROUND = ("headroom", "capture_failed", "clock_trust", "source_disagreement")
 
 
 def choose_verdict(findings: tuple[FindingLine, ...]) -> Verdict:

@@ -1,20 +1,20 @@
-"""Writing a report: Markdown, JSON and the figure into one folder, nothing of others overwritten."""
+"""Writing a report: Markdown, JSON, HTML and the figures into one folder, nothing of others overwritten."""
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import duckdb
 
 from kvcliff.errors import OutputError
+from kvcliff.report.audience import DEFAULT_AUDIENCE, Audience, for_audience
 from kvcliff.report.content import build_content
-from kvcliff.report.document import ReportContent
-from kvcliff.report.figure import draw_figure
-from kvcliff.report.focus import choose_focus
+from kvcliff.report.document import ReportContent, Section
+from kvcliff.report.figures import FIGURES, FOLDER, ShownFigure, draw_figures
+from kvcliff.report.html import report_html
 from kvcliff.report.json_output import SCHEMA, report_json
 from kvcliff.report.markdown import report_markdown
-from kvcliff.report.series import read_series
 from kvcliff.store.database import expose_run
 from kvcliff.store.ingest import RUN_TABLES
 from kvcliff.store.models import mart_names
@@ -22,9 +22,17 @@ from kvcliff.timing import stage
 
 MARKDOWN_NAME = "report.md"
 JSON_NAME = "report.json"
-SVG_NAME = "figures/kv_and_latency.svg"
-PNG_NAME = "figures/kv_and_latency.png"
-_OWN_NAMES = frozenset((MARKDOWN_NAME, JSON_NAME, "figures", SVG_NAME, PNG_NAME))
+HTML_NAME = "report.html"
+_OWN_NAMES = frozenset(
+    (
+        MARKDOWN_NAME,
+        JSON_NAME,
+        HTML_NAME,
+        FOLDER,
+        *(figure.svg_name for figure in FIGURES),
+        *(figure.png_name for figure in FIGURES),
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -35,19 +43,41 @@ class WrittenReport:
         folder: the report's folder.
         markdown: ``report.md``.
         json: ``report.json``.
-        figures: the figure's files, empty when there was nothing to draw.
+        html: ``report.html``, or ``None`` when none was asked for.
+        figures: the figures' files, empty when there was nothing to draw.
         content: what was written.
     """
 
     folder: Path
     markdown: Path
     json: Path
+    html: Path | None
     figures: tuple[Path, ...]
     content: ReportContent
 
 
+@dataclass(frozen=True)
+class ReportOptions:
+    """How a report is written.
+
+    Attributes:
+        audience: how long it is.
+        is_self_contained: whether it is written as one HTML file too.
+        opening_sections: sections that come first, from what is known beside the run.
+    """
+
+    audience: Audience = DEFAULT_AUDIENCE
+    is_self_contained: bool = False
+    opening_sections: tuple[Section, ...] = ()
+
+
 def write_report(
-    con: duckdb.DuckDBPyConnection, run_id: str, out_dir: Path, *, force: bool = False
+    con: duckdb.DuckDBPyConnection,
+    run_id: str,
+    out_dir: Path,
+    *,
+    force: bool = False,
+    options: ReportOptions = ReportOptions(),
 ) -> WrittenReport:
     """Write the report of a stored run and return where.
 
@@ -59,6 +89,7 @@ def write_report(
         run_id: id of a stored run.
         out_dir: folder to write into, created when absent.
         force: write although the folder holds other files.
+        options: how long it is, and in which forms.
 
     Raises:
         OutputError: the folder cannot be written, or holds other content.
@@ -66,39 +97,75 @@ def write_report(
     """
     expose_run(con, run_id, (*mart_names(), *RUN_TABLES))
     content = build_content(con, run_id)
-    _check_folder(out_dir, content.run.name, force=force)
+    is_ours = _check_folder(out_dir, content.run.name, force=force)
     with stage("figures"):
-        files = _figures(con, content)
-    svg, png = (SVG_NAME, PNG_NAME) if files else (None, None)
+        shown = draw_figures(con, content.run_time, content.run.name)
+    content = replace(
+        content,
+        figures=tuple(figure.text for figure in shown),
+        sections=(*options.opening_sections, *content.sections),
+    )
     with stage("report"):
-        files[MARKDOWN_NAME] = report_markdown(content, figure_svg=svg, figure_png=png).encode()
-        files[JSON_NAME] = report_json(content).encode()
+        content = for_audience(content, options.audience)
+        files = report_files(content, shown, options)
         _write_files(out_dir, files)
+        if is_ours:
+            _remove_outdated(out_dir, files)
     return WrittenReport(
         folder=out_dir,
         markdown=out_dir / MARKDOWN_NAME,
         json=out_dir / JSON_NAME,
-        figures=tuple(out_dir / name for name in (SVG_NAME, PNG_NAME) if name in files),
+        html=out_dir / HTML_NAME if HTML_NAME in files else None,
+        figures=tuple(out_dir / name for name in files if name.startswith(f"{FOLDER}/")),
         content=content,
     )
 
 
-def _figures(con: duckdb.DuckDBPyConnection, content: ReportContent) -> dict[str, bytes]:
-    focus = choose_focus(con)
-    if focus is None:
-        return {}
-    drawn = draw_figure(read_series(con, focus), content.run_time, content.run.name)
-    return {SVG_NAME: drawn.svg, PNG_NAME: drawn.png}
+def report_files(
+    content: ReportContent, shown: tuple[ShownFigure, ...], options: ReportOptions
+) -> dict[str, bytes]:
+    """Return the files of a report by their path below its folder.
+
+    Args:
+        content: what it says, in the length of its audience.
+        shown: the figures of the run; those that the content does not name are left out.
+        options: in which forms it is written.
+    """
+    named = {figure.svg for figure in content.figures}
+    images = {figure.text.svg: figure.drawn.svg for figure in shown if figure.text.svg in named}
+    files = dict(images)
+    files |= {figure.text.png: figure.drawn.png for figure in shown if figure.text.svg in named}
+    files[MARKDOWN_NAME] = report_markdown(content).encode()
+    files[JSON_NAME] = report_json(content).encode()
+    if options.is_self_contained:
+        files[HTML_NAME] = report_html(content, images).encode()
+    return files
 
 
-def _check_folder(out_dir: Path, run_name: str, *, force: bool) -> None:
-    """Refuse a folder that holds anything but an earlier report of this run.
+def _remove_outdated(out_dir: Path, files: dict[str, bytes]) -> None:
+    """Remove what an earlier report of the run had and this one has not, so that nothing contradicts it.
+
+    Raises:
+        OutputError: a file cannot be removed.
+    """
+    for name in sorted(_OWN_NAMES - {FOLDER} - set(files)):
+        try:
+            (out_dir / name).unlink(missing_ok=True)
+        except OSError as exc:
+            raise OutputError(
+                f"cannot remove {out_dir / name} of the earlier report: {exc.strerror or exc}",
+                hint="choose another folder with --output",
+            ) from exc
+
+
+def _check_folder(out_dir: Path, run_name: str, *, force: bool) -> bool:
+    """Refuse a folder that holds anything but an earlier report of this run; return whether it holds one.
 
     Raises:
         OutputError: it does, or it is no folder.
     """
     if not out_dir.exists():
-        return
+        return False
     if not out_dir.is_dir():
         raise OutputError(f"{out_dir} is a file, not a folder", hint="choose another folder with --output")
     try:
@@ -107,18 +174,20 @@ def _check_folder(out_dir: Path, run_name: str, *, force: bool) -> None:
         raise OutputError(
             f"cannot list {out_dir}: {exc.strerror}", hint="choose another folder with --output"
         ) from exc
+    is_ours = _report_of(out_dir) == run_name
     if not names or force:
-        return
+        return is_ours
     if names - _OWN_NAMES:
         raise OutputError(
             f"{out_dir} holds other files ({min(names - _OWN_NAMES)})",
             hint="choose another folder with --output, or add --force to write beside them",
         )
-    if _report_of(out_dir) != run_name:
+    if not is_ours:
         raise OutputError(
             f"{out_dir} holds a report of another run, or none that kvcliff wrote",
             hint="choose another folder with --output, or add --force to replace it",
         )
+    return True
 
 
 def _report_of(out_dir: Path) -> str | None:

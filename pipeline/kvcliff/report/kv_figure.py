@@ -1,131 +1,97 @@
-"""The one figure: KV occupancy, token latency and the queue on one time axis, with swap points marked."""
+"""The main figure: KV occupancy, token latency and the queue on one time axis, with swap points marked."""
 
-import io
-import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
-import matplotlib
+import duckdb
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
-from matplotlib.typing import RcKeyType
 
+from kvcliff.findings.marts import has_rows, query_rows
 from kvcliff.findings.run_time import RunTime
-from kvcliff.report.escape import plain
+from kvcliff.report.figure_style import (
+    AMBER,
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    ORANGE,
+    PALE,
+    SKY,
+    DrawnFigure,
+    curve_points,
+    finish_panel,
+    printable,
+    rendered,
+    time_label,
+)
+from kvcliff.report.focus import Focus, choose_focus
 from kvcliff.report.marks import MarkGroup, grouped_marks, merged_spans, thinned_times
-from kvcliff.report.series import Curve, FigureSeries
+from kvcliff.report.series import FigureSeries, read_series
 from kvcliff.units import NS_PER_S, format_number
 
-# Okabe-Ito colours: told apart by colour-blind readers, and of different lightness in grey.
-_BLUE = "#0072B2"
-_SKY = "#56B4E9"
-_ORANGE = "#D55E00"
-_AMBER = "#E69F00"
-_GREEN = "#007A5A"
-_INK = "#222222"
-_GREY = "#8A8A8A"
-_PALE = "#C9C9C9"
-_STYLE: dict[RcKeyType, Any] = {
-    "font.family": ["DejaVu Sans"],
-    "font.size": 9.0,
-    "svg.hashsalt": "kvcliff",
-    "svg.fonttype": "path",
-    "figure.facecolor": "white",
-    "axes.facecolor": "white",
-    "savefig.facecolor": "white",
-    "axes.edgecolor": _GREY,
-    "axes.labelcolor": _INK,
-    "text.color": _INK,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.unicode_minus": False,
-    "text.parse_math": False,
-    "path.simplify": False,
-}
 _SWAP_LINES = {"confirmed": "solid", "probable": (0, (6, 2)), "pressure": (0, (1, 2))}
 #: Swap points closer than this share of the time axis are drawn as one mark, numbered from first to last;
 #: when there are many, the numbers are longer and need more room.
 _GROUP_SHARE = 0.022
 _CROWDED_SHARE = 0.05
 _CROWD = 20
-_PNG_DPI = 150
 #: Ratio of the log axis from which only powers of ten are labelled.
 _WIDE_RATIO = 1000
 _PRESSURE_MARK = "o"
-#: Median steps without a sample from which a curve is broken.
-_HOLE_STEPS = 4
-
-
+_HAS_ITL_SQL = """
+select 1 as value
+from token_latency
+where
+    (itl_p50_ms > 0 or itl_p99_ms > 0)
+    and level is not distinct from ? and replica_id is not distinct from ?
+limit 1
+"""
 _DrawPanel = Callable[[Axes, FigureSeries, RunTime], None]
 
 
-@contextmanager
-def _own_style() -> Iterator[None]:
-    """Draw with our settings alone: a user's matplotlibrc must not change a report."""
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        with matplotlib.rc_context(_STYLE):
-            yield
-
-
 @dataclass(frozen=True)
-class DrawnFigure:
-    """The same figure as SVG (the same input gives the same bytes) and as PNG."""
-
-    svg: bytes
-    png: bytes
+class _Found:
+    value: int
 
 
-def draw_figure(series: FigureSeries, run_time: RunTime, title: str) -> DrawnFigure:
-    """Return the figure in both formats; it is drawn and laid out once for both."""
-    with _own_style():
-        figure = _draw(series, run_time, title)
-        svg = _svg(figure)
-        # The panels keep the places they got; measuring every label again would move them by a pixel.
-        figure.set_layout_engine("none")
-        return DrawnFigure(svg, _png(figure))
+def kv_figure(con: duckdb.DuckDBPyConnection, run_time: RunTime, run_name: str) -> DrawnFigure | None:
+    """Return the figure of the level and replica that is worst off, or ``None`` without KV or latency series.
+
+    Args:
+        con: connection on which the run is exposed.
+        run_time: how instants are written.
+        run_name: name of the run, its heading.
+    """
+    focus = choose_focus(con)
+    if focus is None:
+        return None
+    series = read_series(con, focus)
+    return rendered(
+        lambda: draw_series(series, run_time, run_name), kv_caption(con, focus), focus.level, focus.replica_id
+    )
 
 
-def figure_svg(series: FigureSeries, run_time: RunTime, title: str) -> bytes:
-    """Return the figure as SVG; the same input gives the same bytes."""
-    with _own_style():
-        return _svg(_draw(series, run_time, title))
+def kv_caption(con: duckdb.DuckDBPyConnection, focus: Focus) -> str:
+    """Return what the figure shows, which part of the run, and how its marks are read."""
+    has_itl = query_rows(con, ("token_latency",), _Found, _HAS_ITL_SQL, (focus.level, focus.replica_id))
+    pace = "ITL (inter-token latency)" if has_itl else "throughput (no token latency was recorded)"
+    sentences = [f"KV occupancy, {pace} and queue on one time axis."]
+    if focus.other_count:
+        names = [f"level {focus.level}"] if focus.level is not None else []
+        if focus.replica_id is not None and not (names and focus.replica_id == "0"):
+            names.append(f"replica {focus.replica_id}")
+        more = "1 more is" if focus.other_count == 1 else f"{focus.other_count} more are"
+        sentences.append(f"Shown is {', '.join(names)}, because {focus.reason} ({more} in the marts).")
+    if has_rows(con, "swap_points"):
+        sentences.append("The bar at a marked time is its error, the shaded part lasts until recovery.")
+    return " ".join(sentences)
 
 
-def figure_png(series: FigureSeries, run_time: RunTime, title: str) -> bytes:
-    """Return the figure as PNG."""
-    with _own_style():
-        return _png(_draw(series, run_time, title))
-
-
-def _svg(figure: Figure) -> bytes:
-    # Straight to the canvas: savefig would draw everything twice, once to no end but the layout.
-    buffer = io.BytesIO()
-    canvas = FigureCanvasSVG(figure)
-    canvas.print_svg(buffer, metadata={"Date": None, "Creator": None})  # type: ignore[no-untyped-call]
-    lines = buffer.getvalue().splitlines()
-    return b"\n".join(line.rstrip() for line in lines) + b"\n"
-
-
-def _png(figure: Figure) -> bytes:
-    buffer = io.BytesIO()
-    figure.set_dpi(_PNG_DPI)
-    canvas = FigureCanvasAgg(figure)
-    canvas.print_png(buffer, metadata={"Software": None})  # type: ignore[no-untyped-call]
-    return buffer.getvalue()
-
-
-def _draw(series: FigureSeries, run_time: RunTime, title: str) -> Figure:
+def draw_series(series: FigureSeries, run_time: RunTime, title: str) -> Figure:
+    """Return the figure of given curves and marks; call it under ``own_style``."""
     if series.level_start_ns is not None:
         run_time = replace(run_time, started_at_ns=series.level_start_ns)
     panels = _panels(series)
@@ -140,8 +106,8 @@ def _draw(series: FigureSeries, run_time: RunTime, title: str) -> Figure:
         _draw_marks(panel, series, run_time, is_top=panel is axes[0])
         panel.grid(axis="y", color="#E8E8E8", linewidth=0.6)
         panel.set_axisbelow(True)
-    axes[0].set_title(_printable(title), loc="left", fontweight="bold", pad=30 if series.swap_marks else 18)
-    axes[-1].set_xlabel(_time_label(run_time, series.level))
+    axes[0].set_title(printable(title), loc="left", fontweight="bold", pad=30 if series.swap_marks else 18)
+    axes[-1].set_xlabel(time_label(run_time, series.level))
     axes[-1].xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
     figure.align_ylabels(list(axes))
     return figure
@@ -162,8 +128,8 @@ def _panels(series: FigureSeries) -> list[tuple[_DrawPanel, float]]:
 def _draw_kv(panel: Axes, series: FigureSeries, run_time: RunTime) -> None:
     for number, curve in enumerate(series.kv_others):
         panel.plot(
-            *_points(curve, run_time, 100),
-            color=_PALE,
+            *curve_points(curve, run_time, 100),
+            color=PALE,
             linewidth=0.9,
             label="" if number else "other replicas",
         )
@@ -171,22 +137,22 @@ def _draw_kv(panel: Axes, series: FigureSeries, run_time: RunTime) -> None:
     has_host = any(value > 0 for _, value in series.kv_host)
     if series.kv:
         label = "KV occupancy (HBM)" if has_host else "KV occupancy"
-        panel.plot(*_points(series.kv, run_time, 100), color=_BLUE, linewidth=1.4, label=label)
+        panel.plot(*curve_points(series.kv, run_time, 100), color=BLUE, linewidth=1.4, label=label)
     if has_host:
         panel.plot(
-            *_points(series.kv_host, run_time, 100),
-            color=_SKY,
+            *curve_points(series.kv_host, run_time, 100),
+            color=SKY,
             linewidth=1.2,
             linestyle=(0, (4, 1)),
             label="host tier",
         )
-    panel.axhline(100, color=_GREY, linewidth=0.8)
+    panel.axhline(100, color=GREY, linewidth=0.8)
     panel.set_ylim(0, 108)
     panel.set_yticks([0, 25, 50, 75, 100])
     panel.set_ylabel("KV occupancy (%)")
     _draw_events(panel, series, run_time)
     _draw_mark_legend(panel, series)
-    _finish(panel, is_empty=not series.kv, words="no KV occupancy recorded")
+    finish_panel(panel, is_empty=not series.kv, words="no KV occupancy recorded")
 
 
 def _draw_events(panel: Axes, series: FigureSeries, run_time: RunTime) -> None:
@@ -199,14 +165,14 @@ def _draw_events(panel: Axes, series: FigureSeries, run_time: RunTime) -> None:
             linestyle="none",
             marker="|",
             markersize=7,
-            color=_INK,
+            color=INK,
             label="engine action",
         )
 
 
 def _draw_mark_legend(panel: Axes, series: FigureSeries) -> None:
     """Name the marks above the panel in its legend."""
-    style: dict[str, Any] = {"linestyle": "none", "marker": "v", "color": _INK, "markersize": 6}
+    style: dict[str, Any] = {"linestyle": "none", "marker": "v", "color": INK, "markersize": 6}
     classes = {group.class_name for group in _groups(panel, series)}
     if "confirmed" in classes:
         panel.plot([], [], label="swap point, confirmed", **style)
@@ -220,15 +186,15 @@ def _draw_mark_legend(panel: Axes, series: FigureSeries) -> None:
             **{**style, "marker": _PRESSURE_MARK, "markerfacecolor": "white"},
         )
     if series.jump_marks:
-        style |= {"marker": "D", "color": _GREY, "markersize": 4.5, "markerfacecolor": "white"}
+        style |= {"marker": "D", "color": GREY, "markersize": 4.5, "markerfacecolor": "white"}
         panel.plot([], [], label="jump that is not KV", **style)
 
 
 def _draw_latency(panel: Axes, series: FigureSeries, run_time: RunTime) -> None:
     if series.itl_p99:
         panel.plot(
-            *_points(series.itl_p99, run_time),
-            color=_ORANGE,
+            *curve_points(series.itl_p99, run_time),
+            color=ORANGE,
             linewidth=1.2,
             marker=".",
             markersize=2.5,
@@ -236,8 +202,8 @@ def _draw_latency(panel: Axes, series: FigureSeries, run_time: RunTime) -> None:
         )
     if series.itl_p50:
         panel.plot(
-            *_points(series.itl_p50, run_time),
-            color=_GREEN,
+            *curve_points(series.itl_p50, run_time),
+            color=GREEN,
             linewidth=1.2,
             linestyle=(0, (3, 1)),
             label="ITL p50",
@@ -254,58 +220,59 @@ def _draw_latency(panel: Axes, series: FigureSeries, run_time: RunTime) -> None:
         panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_number(value)))
         panel.yaxis.set_minor_formatter(NullFormatter())
     panel.set_ylabel("ITL (ms, log)")
-    _finish(panel, is_empty=False, words="")
+    finish_panel(panel, is_empty=False, words="")
 
 
 def _draw_throughput(panel: Axes, series: FigureSeries, run_time: RunTime) -> None:
     """Draw tokens per second in place of a latency that nobody recorded."""
     panel.plot(
-        *_points(series.tokens_per_s, run_time),
-        color=_GREEN,
+        *curve_points(series.tokens_per_s, run_time),
+        color=GREEN,
         linewidth=1.2,
         label="tokens/s\n(no ITL recorded)",
     )
     panel.set_ylim(bottom=0)
     panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_number(value)))
     panel.set_ylabel("tokens/s")
-    _finish(panel, is_empty=False, words="")
+    finish_panel(panel, is_empty=False, words="")
 
 
 def _draw_queue(panel: Axes, series: FigureSeries, run_time: RunTime) -> None:
     if series.running:
         panel.plot(
-            *_points(series.running, run_time),
-            color=_GREY,
+            *curve_points(series.running, run_time),
+            color=GREY,
             linewidth=1.0,
             label="running",
             drawstyle="steps-post",
         )
     if series.waiting:
-        times, values = _points(series.waiting, run_time)
-        panel.fill_between(times, values, step="post", color=_AMBER, alpha=0.55, linewidth=0)
-        panel.plot(times, values, color="#9A6700", linewidth=1.0, label="waiting", drawstyle="steps-post")
+        times, values = curve_points(series.waiting, run_time)
+        # The legend shows the area, which grey print keeps apart from the line of running requests.
+        panel.fill_between(times, values, step="post", color=AMBER, alpha=0.55, linewidth=0, label="waiting")
+        panel.plot(times, values, color="#9A6700", linewidth=1.0, drawstyle="steps-post")
     panel.set_ylim(bottom=0)
     panel.yaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))
     panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     panel.set_ylabel("requests")
-    _finish(panel, is_empty=False, words="")
+    finish_panel(panel, is_empty=False, words="")
 
 
 def _draw_marks(panel: Axes, series: FigureSeries, run_time: RunTime, *, is_top: bool) -> None:
     low, high = panel.get_xlim()
     for start_ns, end_ns in merged_spans(series.swap_marks):
         panel.axvspan(
-            run_time.seconds(start_ns), run_time.seconds(end_ns), color=_INK, alpha=0.05, linewidth=0
+            run_time.seconds(start_ns), run_time.seconds(end_ns), color=INK, alpha=0.05, linewidth=0
         )
     groups = _groups(panel, series)
     for group in groups:
         style = _SWAP_LINES.get(group.class_name, "solid")
-        panel.axvline(run_time.seconds(group.at_ns), color=_INK, linewidth=1.1, linestyle=style)
+        panel.axvline(run_time.seconds(group.at_ns), color=INK, linewidth=1.1, linestyle=style)
     jumps = thinned_times(
         tuple(jump.at_ns for jump in series.jump_marks), round((high - low) * _GROUP_SHARE / 2 * NS_PER_S)
     )
     for at_ns in jumps if len(jumps) <= _CROWD else ():
-        panel.axvline(run_time.seconds(at_ns), color=_GREY, linewidth=0.8, linestyle=(0, (1, 3)))
+        panel.axvline(run_time.seconds(at_ns), color=GREY, linewidth=0.8, linestyle=(0, (1, 3)))
     if is_top:
         _draw_mark_heads(panel, groups, [run_time.seconds(at_ns) for at_ns in jumps], run_time)
 
@@ -329,9 +296,9 @@ def _draw_mark_heads(
             [1.04],
             xerr=[[error_s], [error_s]],
             fmt=_PRESSURE_MARK if mark.class_name == "pressure" else "v",
-            color=_INK,
+            color=INK,
             markersize=6,
-            markerfacecolor=_INK if mark.class_name == "confirmed" else "white",
+            markerfacecolor=INK if mark.class_name == "confirmed" else "white",
             capsize=3,
             linewidth=1.1,
             transform=transform,
@@ -350,33 +317,8 @@ def _draw_mark_heads(
     if jump_times:
         panel.plot(
             jump_times, [1.04] * len(jump_times), linestyle="none", marker="D", markersize=4.5,
-            markerfacecolor="white", color=_GREY, transform=transform, clip_on=False,
+            markerfacecolor="white", color=GREY, transform=transform, clip_on=False,
         )  # fmt: skip
-
-
-def _points(curve: Curve, run_time: RunTime, factor: float = 1.0) -> tuple[list[float], list[float]]:
-    """Return the curve in seconds; where nothing was recorded for long, a NaN breaks the line."""
-    steps = sorted(later[0] - earlier[0] for earlier, later in pairwise(curve))
-    # Much longer than the usual step and wide enough to be seen: a hole, not a line to draw.
-    hole_ns = max(_HOLE_STEPS * steps[len(steps) // 2], (curve[-1][0] - curve[0][0]) // 50) if steps else 0
-    times: list[float] = []
-    values: list[float] = []
-    for index, (ts_ns, value) in enumerate(curve):
-        if index and ts_ns - curve[index - 1][0] > hole_ns:
-            times.append(run_time.seconds(curve[index - 1][0]))
-            values.append(math.nan)
-        times.append(run_time.seconds(ts_ns))
-        values.append(value * factor)
-    return times, values
-
-
-def _finish(panel: Axes, *, is_empty: bool, words: str) -> None:
-    if is_empty:
-        panel.text(0.5, 0.5, words, transform=panel.transAxes, ha="center", va="center", color=_GREY)
-    if panel.get_legend_handles_labels()[1]:
-        panel.legend(
-            loc="upper left", bbox_to_anchor=(1.005, 1.0), frameon=False, borderaxespad=0.0, fontsize=8
-        )
 
 
 def _limit_time(panel: Axes, series: FigureSeries, run_time: RunTime) -> None:
@@ -396,21 +338,3 @@ def _limit_time(panel: Axes, series: FigureSeries, run_time: RunTime) -> None:
     if ends:
         margin = max((max(ends) - min(ends)) * 0.01, 0.05)
         panel.set_xlim(min(ends) - margin, max(ends) + margin)
-
-
-def _time_label(run_time: RunTime, level: str | None) -> str:
-    start = run_time.clock(run_time.started_at_ns, with_date=True)
-    what = f"level {_printable(level)}" if level is not None else "the run"
-    began = f"seconds since {what} began"
-    return f"{began} ({start} {run_time.zone})" if start is not None else began
-
-
-@lru_cache(maxsize=1)
-def _known_characters() -> frozenset[int]:
-    return frozenset(get_font(findfont(FontProperties(family=["DejaVu Sans"]))).get_charmap())
-
-
-def _printable(text: str) -> str:
-    """Return text of inputs as the font can draw it; other characters become a question mark."""
-    known = _known_characters()
-    return "".join(char if ord(char) in known else "?" for char in plain(text, max_chars=90))

@@ -2,15 +2,13 @@
 
 from builders_marts import START, S, add_rows, add_run, empty_marts, kv_row, latency_row, swap_point
 from kvcliff.report.content import build_content
-from kvcliff.report.figure import figure_svg
-from kvcliff.report.focus import choose_focus
-from kvcliff.report.series import read_series
+from kvcliff.report.kv_figure import kv_figure
 
 
 def _texts(con) -> set[str]:
     content = build_content(con, "night-1")
-    svg = figure_svg(read_series(con, choose_focus(con)), content.run_time, content.run.name).decode()
-    lines = [line.strip() for line in svg.splitlines()]
+    drawn = kv_figure(con, content.run_time, content.run.name)
+    lines = [line.strip() for line in drawn.svg.decode().splitlines()]
     return {
         line.removeprefix("<!-- ").removesuffix(" -->")
         for line in lines
