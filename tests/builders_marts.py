@@ -13,6 +13,10 @@ START = 1_772_445_600 * S  # 2026-03-02 10:00:00
 
 #: Columns of each table as "name type" pairs; the marts of a real build may have more.
 COLUMNS: dict[str, str] = {
+    "communication": "level varchar, source_id integer, device_id integer, phase varchar, "
+    "kernel_count bigint, gpu_time_ns bigint, share_of_phase double, rank_count bigint, "
+    "matched_count bigint, matched_time_ns bigint, together_ratio double, wait_ns bigint, "
+    "wait_of_phase double, last_count bigint, skew_p50_ns bigint, skew_p99_ns bigint",
     "runs": "name varchar, labels varchar, status varchar, utc_known boolean, year_known boolean, "
     "started_at_ns bigint, ended_at_ns bigint, level_count bigint, file_count bigint, "
     "kvcliff_version varchar, ingested_at_ns bigint",
@@ -53,16 +57,34 @@ COLUMNS: dict[str, str] = {
     "victim_count bigint, blocked_s double, longest_gap_ms double, victim_gap_p50_ms double, "
     "recomputed_tokens bigint, tokens_per_s_before double, tokens_per_s_during double, "
     "ttft_p50_before_ms double, ttft_p50_during_ms double, itl_p99_before_ms double, "
-    "itl_p99_during_ms double, pressure_at_ns bigint, at_ns bigint, error_ns bigint, "
+    "itl_p99_during_ms double, stall_count bigint, repeat_count bigint, most_stalls bigint, "
+    "missing_kv_tokens bigint, out_bytes bigint, in_bytes bigint, recovery varchar, lost_s double, "
+    "slo_before_ratio double, slo_during_ratio double, itl_p99_others_ms double, tail_victim_ratio double, "
+    "copy_hidden_ratio double, copy_bytes_per_s double, missing_kv_ratio double, kv_rise_per_s double, "
+    "kv_itl_correlation double, ramp_ceiling_ns bigint, "
+    "pressure_at_ns bigint, at_ns bigint, error_ns bigint, "
     "resume_at_ns bigint, counter_at_ns bigint, recovered_at_ns bigint, end_ns bigint",
+    "swap_streams": "level varchar, replica_id varchar, swap_point_id bigint, source_id integer, "
+    "request_no bigint, request_id varchar, stream_no bigint, tokens bigint, is_victim boolean, ts_ns bigint",
     "victims": "swap_point_id integer, level varchar, replica_id varchar, source_id integer, request_no "
     "bigint, request_id varchar, prompt_tokens bigint, output_tokens bigint, gap_count "
     "bigint, gap_ms double, gap_total_ms double, start_ns bigint, end_ns bigint",
     "concurrency_knee": "level varchar, load_kind varchar, cause varchar, reason varchar, load double, "
     "level_number double, concurrency double, tokens_per_s double, itl_p50_ms double, itl_p99_ms double, "
-    "ttft_p50_ms double, kv_used_ratio_max double, elasticity double, running_max bigint, "
-    "waiting_max bigint, preemption_count bigint, place_no bigint, is_knee boolean, "
-    "is_saturation boolean, is_client_late boolean",
+    "ttft_p50_ms double, kv_used_ratio_max double, read_hit_ratio double, dram_use_ratio double, "
+    "elasticity double, running_max bigint, waiting_max bigint, preemption_count bigint, place_no bigint, "
+    "l2_reuse varchar, "
+    "is_knee boolean, is_saturation boolean, is_hit_collapse boolean, is_client_late boolean",
+    "counter_limits": "level varchar, phase varchar, family varchar, basis varchar, verdict varchar, "
+    "cause varchar, l2_reuse varchar, kernel_count bigint, time_ns bigint, covered_time_ns bigint, "
+    "verdict_time_ns bigint, read_lookup_sectors bigint, coverage_ratio double, verdict_ratio double, "
+    "read_hit_ratio double, dram_use_ratio double, dram_busy_ratio double, sm_use_ratio double, "
+    "l2_use_ratio double, occupancy_ratio double, fabric_use_ratio double, slice_idle_ratio double, "
+    "is_off_gpu boolean",
+    "l2_reuse": "level varchar, scope varchar, verdict varchar, load double, place_no bigint, "
+    "profile_count bigint, group_size double, read_hit_ratio double, read_hit_min_ratio double, "
+    "read_hit_max_ratio double, dram_use_ratio double, drop_ratio double, possible_hit_ratio double, "
+    "prefix_hit_ratio double, kv_layer_bytes double, l2_bytes double, is_collapse boolean",
     "indicators": "indicator varchar, value double, unit varchar, threshold double, state varchar, meaning "
     "varchar, origin varchar",
     "capacity_ledger": "level varchar, replica_id varchar, tier varchar, line varchar, bytes bigint, tokens "
@@ -70,6 +92,10 @@ COLUMNS: dict[str, str] = {
     "bandwidth_ledger": "level varchar, replica_id varchar, step_class varchar, line varchar, bytes bigint, "
     "time_ms double, tokens_per_s double, ratio double, meaning varchar, origin varchar, "
     "line_no integer",
+    "stress_tests": "level varchar, replica_id varchar, verdict varchar, request_count bigint, "
+    "prompt_tokens bigint, output_tokens bigint, swap_count bigint, used_ratio_first double, "
+    "used_ratio_peak double, kv_itl_correlation double, itl_low_ms double, itl_high_ms double, "
+    "start_ns bigint, full_ns bigint",
     "phase_totals": "level varchar, device_id integer, phase varchar, kernel_count bigint, "
     "gpu_time_ns bigint, busy_ns bigint, graph_count bigint, graph_time_ns bigint, graph_busy_ns bigint, "
     "confident_time_ns bigint",

@@ -33,6 +33,40 @@ def test_other_jump_names_its_cause(con):
     assert result.severity == "warning"
 
 
+def _levels(con, last_ms, kv=0.28):
+    for place, (load, itl) in enumerate([(64, 20.0), (128, 43.0), (192, last_ms)]):
+        row = {
+            "level": str(load),
+            "load": load,
+            "itl_p99_ms": itl,
+            "kv_used_ratio_max": kv,
+            "place_no": place,
+        }
+        add_rows(con, "concurrency_knee", row)
+    add_rows(con, "token_latency", latency_row(0, 20.0, 30.0))
+
+
+def test_a_rise_between_two_levels_that_is_not_kv_is_told(con):
+    _levels(con, last_ms=169.0)
+    (result,) = other_jump.FINDING.evaluate(con)
+    assert (result.verdict, result.severity) == ("found", "info")
+    assert result.summary == (
+        "ITL p99 rose from 43 ms to 169 ms between levels 128 and 192, with KV occupancy at most 28 %: "
+        "not KV; what it is cannot be proved further from these files."
+    )
+    assert result.evidence[0].where == "level in ('128', '192')"
+
+
+@pytest.mark.parametrize(
+    ("last_ms", "kv", "is_explained"), [(128.0, 0.28, True), (130.0, 0.28, False), (169.0, 0.9, True)]
+)
+def test_a_rise_in_step_with_the_load_or_at_the_ceiling_is_not(con, last_ms, kv, is_explained):
+    # Half as many more clients: up to 129 ms is less than twice in proportion.
+    _levels(con, last_ms, kv)
+    (result,) = other_jump.FINDING.evaluate(con)
+    assert (result.verdict == "not_found") == is_explained
+
+
 def test_one_result_per_cause_unknown_last(con):
     add_rows(con, "latency_jumps", _jump(cause="unknown"), _jump(cause="unknown"), _jump(cause="cpu"))
     results = other_jump.FINDING.evaluate(con)
@@ -223,8 +257,10 @@ def test_run_findings_writes_numbered_rows_with_evidence(con):
     rows = con.execute(
         "select finding_no, finding, verdict, evidence from findings order by finding_no"
     ).fetchall()
-    # A run with one level of load has no question about a knee.
-    asked = [finding.name for finding in FINDINGS if finding.name != "concurrency_knee"]
+    # One level of load raises no question about a knee, no profiled kernel and no trace none about them,
+    # and a load that was no stress test none about its two curves.
+    unasked = {"concurrency_knee", "counter_limits", "l2_reuse", "communication", "kv_stress"}
+    asked = [finding.name for finding in FINDINGS if finding.name not in unasked]
     assert count == len(rows) == len(asked)
     assert [row[0] for row in rows] == list(range(1, count + 1))
     assert [row[1] for row in rows] == asked

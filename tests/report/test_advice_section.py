@@ -18,6 +18,7 @@ from kvcliff.findings.advice_words import (
     CHANGES,
     STATES,
     advice_sentences,
+    ceiling_sentences,
     read_advice,
     refusal_sentences,
     row_filter,
@@ -162,14 +163,29 @@ def test_the_tier_comes_last_with_its_three_estimates() -> None:
     assert_cited(con, last)
 
 
+def test_a_tier_that_does_not_pay_is_refused_with_its_estimates() -> None:
+    con = _advice(
+        reuse_ratio=0.6, transfer_ms=40.0, recompute_ms=30.0, reuse_origin="request trace, all of it"
+    )
+    rows = read_advice(con, None, "0")
+    (said,) = (sentence for sentence in refusal_sentences(rows) if "a tiered KV pool" in sentence.text)
+    assert said.text == (
+        "Not suitable: a tiered KV pool, because computing the prefix again is faster than fetching it "
+        "(reusable: 60.0 % of the prompt tokens (request trace, all of it); fetching that part of a mean "
+        "prompt takes 40 ms, computing it again at least 30 ms; 60.0 % of the fetches must be over in time, "
+        "so that the mean wait stays within one decode step)."
+    )
+    assert_cited(con, said)
+
+
 def test_a_run_without_kv_trouble_is_told_that_there_is_nothing_to_gain() -> None:
     con = _advice(kv_state="far", used_ratio_peak=0.2, kv_heads=8.0, kv_read_bytes=1e9)
     rows = read_advice(con, None, "0")
     assert advice_sentences(rows) == ()
     texts = [sentence.text for sentence in refusal_sentences(rows)]
     assert (
-        "Nothing to gain from a cap of the request length, a cap of running requests, because KV did not "
-        "reach its ceiling (it peaked at 20.0 %)." in texts
+        "Nothing to gain from a cap of the request length (max_model_len), a cap of running requests "
+        "(max_num_seqs), because KV did not reach its ceiling (it peaked at 20.0 %)." in texts
     )
     assert (
         "Not suitable: a tiered KV pool, because KV was far from its ceiling: nothing would be moved out "
@@ -177,6 +193,23 @@ def test_a_run_without_kv_trouble_is_told_that_there_is_nothing_to_gain() -> Non
     )
     for sentence in refusal_sentences(rows):
         assert_cited(con, sentence)
+
+
+def test_the_number_of_sequences_at_the_ceiling() -> None:
+    facts = facts_with(used_ratio_peak=0.8, used_ratio_mean=0.64)
+    con = build("predictions", {}, {"int_advice_facts": [facts]})
+    (sentence,) = ceiling_sentences(con, None, "0")
+    # 12 of 10 sequences read 6 + 2.4 GB instead of 8: 16.8 ms and 600 x 1.2 / 1.05 tokens/s.
+    assert sentence.text == (
+        "With the lengths of this run KV reaches its ceiling at about 12 concurrent sequences, 1.2 times "
+        "those that ran; there 686 tokens/s and an ITL of 16.8 ms are predicted."
+    )
+    assert_cited(con, sentence)
+
+
+def test_a_ceiling_far_from_what_ran_is_not_told() -> None:
+    con = build("predictions", {}, {"int_advice_facts": [facts_with(used_ratio_peak=0.4)]})
+    assert ceiling_sentences(con, None, "0") == ()
 
 
 def test_filters_quote_names_from_inputs() -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kvcliff.cli.options import example, format_option, option
-from kvcliff.cli.output import Envelope, say, say_raw
+from kvcliff.cli.output import Envelope, say, say_lines, say_raw
 
 if TYPE_CHECKING:
     from kvcliff.cli.howto import Howto, Placeholder
@@ -76,7 +76,7 @@ def _say_howto(found: "Howto", placeholders: "tuple[Placeholder, ...]") -> None:
 
 
 def _say_indented(text: str, indent: str) -> None:
-    say(
+    say_lines(
         textwrap.fill(
             text,
             _WIDTH,

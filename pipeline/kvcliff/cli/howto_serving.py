@@ -117,31 +117,31 @@ def _stress_clients(engine: Engine) -> tuple[Step, ...]:
             "--num-dataset-entries $((USERS * 20))",
         ),
     )
-    if engine is SGLANG:
-        own = Step(
-            "Or with SGLang's own client",
-            f"a request every {_SECONDS_PER_USER} s on average (it cannot space them evenly); raise the rate "
-            "if occupancy levels off below full",
-            _sglang_bench(
-                _STRESS_PROMPT_TOKENS,
-                _STRESS_OUTPUT_TOKENS,
-                f"--request-rate {rate} --num-prompts $((USERS * 2))",
-            ),
-        )
-    else:
-        own = Step(
-            "Or with vLLM's client",
-            f"a request every {_SECONDS_PER_USER} s, evenly spaced by the high burstiness; raise the rate if "
-            "occupancy levels off below full; take another --seed when you repeat it, or cached prompts "
-            "come for free",
-            vllm_bench(
-                engine.url,
-                _STRESS_PROMPT_TOKENS,
-                _STRESS_OUTPUT_TOKENS,
-                f"--ignore-eos --request-rate {rate} --burstiness 1000 --num-prompts $((USERS * 2)) --seed 1",
-            ),
-        )
-    return (aiperf, own)
+    paced = Step(
+        "Or with vLLM's client" if engine is VLLM else "Or with vLLM's client, which any such server answers",
+        f"a request every {_SECONDS_PER_USER} s, evenly spaced by the high burstiness; raise the rate if "
+        "occupancy levels off below full; take another --seed when you repeat it, or cached prompts "
+        "come for free",
+        vllm_bench(
+            engine.url,
+            _STRESS_PROMPT_TOKENS,
+            _STRESS_OUTPUT_TOKENS,
+            f"--ignore-eos --request-rate {rate} --burstiness 1000 --num-prompts $((USERS * 2)) --seed 1",
+        ),
+    )
+    if engine is not SGLANG:
+        return (aiperf, paced)
+    own = Step(
+        "Or with SGLang's own client",
+        f"a request every {_SECONDS_PER_USER} s on average (it cannot space them evenly); raise the rate "
+        "if occupancy levels off below full",
+        _sglang_bench(
+            _STRESS_PROMPT_TOKENS,
+            _STRESS_OUTPUT_TOKENS,
+            f"--request-rate {rate} --num-prompts $((USERS * 2))",
+        ),
+    )
+    return (aiperf, own, paced)
 
 
 def stress(engine: Engine) -> Howto:
@@ -167,7 +167,8 @@ def stress(engine: Engine) -> Howto:
     verdict = Step(
         "Diagnose the folder, when the load has ended",
         "inter-token latency that rises with occupancy from the start means bandwidth; flat, then a jump "
-        f"near full occupancy means paging: there {engine.full_pool}",
+        f"near full occupancy means paging: there {engine.full_pool}; the report recognises such a test and "
+        "says which of the two it was",
         # From outside: the database and the report must not land among the evidence.
         'cd .. && kvcliff diagnose "$OLDPWD"',
     )

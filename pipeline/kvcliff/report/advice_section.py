@@ -6,6 +6,7 @@ from kvcliff.findings.advice_words import (
     CHANGES,
     STATES,
     advice_sentences,
+    ceiling_sentences,
     read_advice,
     refusal_sentences,
 )
@@ -65,7 +66,12 @@ def advice_section(con: duckdb.DuckDBPyConnection, findings: tuple[FindingLine, 
 def cited_sentences(con: duckdb.DuckDBPyConnection) -> tuple[CitedSentence, ...]:
     """Return every sentence of advice of the report, each with the rows behind its numbers."""
     rows = _focused_rows(con)
-    return (*advice_sentences(rows), *refusal_sentences(rows))
+    return (*advice_sentences(rows), *refusal_sentences(rows), *_ceilings(con, rows))
+
+
+def _ceilings(con: duckdb.DuckDBPyConnection, rows: tuple[CitedRow, ...]) -> tuple[CitedSentence, ...]:
+    focus = choose_focus(con)
+    return ceiling_sentences(con, focus.level, focus.replica_id) if rows and focus is not None else ()
 
 
 def _focused_rows(con: duckdb.DuckDBPyConnection) -> tuple[CitedRow, ...]:
@@ -82,8 +88,8 @@ def _advice_blocks(con: duckdb.DuckDBPyConnection) -> list[Block]:
     if advised:
         blocks.extend((Steps(advised), _change_table(rows)))
     blocks.extend(Paragraph(sentence.text) for sentence in refusal_sentences(rows))
-    levels = _level_table(con, rows)
-    return [*blocks, *levels]
+    blocks.extend(Paragraph(sentence.text) for sentence in _ceilings(con, rows))
+    return [*blocks, *_level_table(con, rows)]
 
 
 def _introduction(con: duckdb.DuckDBPyConnection, rows: tuple[CitedRow, ...], has_advice: bool) -> str:

@@ -26,6 +26,7 @@ Treatment = Literal[
 ]
 
 _WORDS = (
+    "advice",
     "basis",
     "bubble_cause",
     "cache_state",
@@ -85,6 +86,9 @@ BY_COLUMN: dict[str, Treatment] = {
     "origin": "sentence",
     "l_reason": "sentence",
     "note": "sentence",
+    "assumption": "sentence",
+    "reuse_origin": "sentence",
+    "step_reason": "sentence",
     "first_source": "sentence",
     "second_source": "sentence",
     "kvcliff_version": "word",
@@ -98,6 +102,8 @@ BY_TABLE: dict[tuple[str, str], Treatment | None] = {
     ("client_totals", "name"): "word",
     ("concurrency_knee", "reason"): "sentence",
     ("captures", "reason"): "sentence",
+    ("advice", "reason"): "sentence",
+    ("predictions", "reason"): "sentence",
     ("thresholds", "name"): "ours",
     ("thresholds", "meaning"): "ours",
     ("thresholds", "source"): "ours",
