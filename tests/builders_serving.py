@@ -220,7 +220,9 @@ def story_scrapes(
         away = sum(start <= second < end for start, end in stalls)
         resumed = sum(end <= second for _, end in stalls)
         if 40 <= second < 64:
-            kv, running = (1.0 - 0.05 * away, 10.0 - away)
+            # The others grow into what the victim gave back.
+            since = min((second - start for start, end in stalls if start <= second < end), default=0.0)
+            kv, running = (1.0 - 0.05 * away + 0.008 * since, 10.0 - away)
         else:
             kv, running = (0.5, 8.0) if second < 30 or second >= 64 else (0.6, 10.0)
         scrapes.append(

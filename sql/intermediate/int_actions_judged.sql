@@ -1,4 +1,4 @@
--- what:  Engine actions that count: under KV pressure and not refuted by better evidence.
+-- what:  Engine actions that count: under KV pressure, or stated by the engine, and not refuted.
 -- grain: one row per counting action
 -- key:   action_no
 -- columns:
@@ -18,7 +18,7 @@
 --   high_ns      BIGINT   [ns] not after
 --   ts_ns        BIGINT   [ns] best estimate
 --   mark_ns      BIGINT   [ns] when it counts for the episode: a late proof counts at the end of the pressure that it belongs to
--- notes: a flip is refuted when the counter or the iteration log covers its time, moves or resumes nothing within counter_delay_s and the waiting requests were let in again.
+-- notes: a flip is refuted when the counter or the iteration log covers its time, moves or resumes nothing within counter_delay_s and the waiting requests were let in again. A preemption, retraction, pause or swap that the engine's log states needs no gauge: the engine does it only when KV is short (of one pool of several, or between two samples).
 with
 
 actions as (
@@ -118,9 +118,10 @@ select
     any_value(actions.low_ns) as low_ns,
     any_value(actions.high_ns) as high_ns,
     any_value(actions.ts_ns) as ts_ns,
-    least(any_value(actions.high_ns), max(periods.end_ns)) as mark_ns
+    coalesce(least(any_value(actions.high_ns), max(periods.end_ns)), any_value(actions.high_ns))
+        as mark_ns
 from actions
-inner join periods
+left join periods
     on
         actions.replica_id = periods.replica_id
         and actions.level is not distinct from periods.level
@@ -130,5 +131,12 @@ inner join periods
             when actions.is_prompt then 0 else cast(threshold('counter_delay_s') * 1e9 as bigint)
         end
 left join refuted on actions.action_no = refuted.action_no
-where refuted.action_no is null
+where
+    refuted.action_no is null
+    and (
+        periods.start_ns is not null
+        or (
+            actions.proof = 'log' and actions.kind in ('preempt', 'retract', 'pause', 'swap_out')
+        )
+    )
 group by actions.action_no

@@ -39,14 +39,23 @@ from_counter as (
         cast(preemption_delta as bigint) as event_count,
         cast(null as bigint) as tokens,
         false as is_prompt,
-        least(
-            greatest(
-                coalesce(possible_since_ns, ts_ns),
-                coalesce(previous_ts_ns, ts_ns)
-                - cast(threshold('counter_delay_s') * 1e9 as bigint)
-            ),
-            coalesce(previous_ts_ns, ts_ns) - cast(threshold('counter_lag_s') * 1e9 as bigint)
-        ) - uncertainty_ns as earliest_ns,
+        case
+            when possible_since_ns is null
+                then
+                    coalesce(previous_ts_ns, ts_ns)
+                    - cast(threshold('counter_lag_s') * 1e9 as bigint)
+            -- its victim waited in the queue all along, then it was recomputed
+            else
+                least(
+                    greatest(
+                        possible_since_ns,
+                        coalesce(previous_ts_ns, ts_ns)
+                        - cast(threshold('counter_delay_s') * 1e9 as bigint)
+                    ),
+                    coalesce(previous_ts_ns, ts_ns)
+                    - cast(threshold('counter_resume_s') * 1e9 as bigint)
+                )
+        end - uncertainty_ns as earliest_ns,
         coalesce(previous_ts_ns, ts_ns) - uncertainty_ns as low_ns,
         ts_ns + uncertainty_ns as high_ns
     from int_kv_pressure
@@ -67,14 +76,7 @@ from_gauges as (
         1 as event_count,
         cast(null as bigint) as tokens,
         true as is_prompt,
-        -- actions of one episode are at most its gap apart
-        greatest(
-            possible_since_ns,
-            previous_ts_ns - greatest(
-                cast(threshold('episode_gap_s') * 1e9 as bigint),
-                cast(threshold('episode_gap_intervals') as bigint) * coalesce(interval_ns, 0)
-            )
-        ) - uncertainty_ns as earliest_ns,
+        flip_since_ns - uncertainty_ns as earliest_ns,
         previous_ts_ns - uncertainty_ns as low_ns,
         ts_ns + uncertainty_ns as high_ns
     from int_kv_pressure

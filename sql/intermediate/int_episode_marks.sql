@@ -73,7 +73,7 @@ ordered as (
 
     select
         *,
-        count(*) filter (where is_idle) over in_order as idle_count
+        count(case when is_idle then 1 end) over in_order as idle_count
     from marks
     window in_order as (
         partition by level, replica_id order by mark_ns, is_idle, action_no
@@ -114,7 +114,7 @@ select
     row_number() over (order by level, replica_id, mark_ns, action_no) as mark_no,
     level,
     replica_id,
-    count(*) filter (where is_start) over (
+    count(case when is_start then 1 end) over (
         partition by level, replica_id order by mark_ns, action_no
         rows between unbounded preceding and current row
     ) as episode_no,

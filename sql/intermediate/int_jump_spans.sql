@@ -30,7 +30,7 @@ numbered as (
 
     select
         *,
-        count(*) filter (where is_start) over (
+        count(case when is_start then 1 end) over (
             partition by level, replica_id order by ts_ns
             rows between unbounded preceding and current row
         ) as jump_no

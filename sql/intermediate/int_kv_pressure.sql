@@ -20,9 +20,10 @@
 --   ts_ns               BIGINT   [ns] run clock
 --   previous_ts_ns      BIGINT   [ns] previous sample
 --   possible_since_ns   BIGINT   [ns] last sample before the unbroken stretch in which these gauges exclude no action, null outside
+--   flip_since_ns       BIGINT   [ns] of that stretch at most the gap of an episode of observed time; coarse samples and holes prove no quiet
 --   interval_ns         BIGINT   [ns] median distance of samples of the source
 --   uncertainty_ns      BIGINT   [ns] of the clock and of the sampling
--- notes: without ten samples that wait outside pressure the usual deficit is unknown and only a rise of the waiting queue makes a flip. A cache that is reserved to the last token preempts nothing.
+-- notes: without ten samples that wait outside pressure the usual deficit is unknown and only a rise of the waiting queue makes a flip. A cache that is reserved to the last token preempts nothing. Where neither finished requests nor preemptions are counted, a fall of running is the end of a request unless the cache grows: generated tokens are a fair share of the new ones (of the falls at the ceiling about that share are preemptions), and KV rises while the number of running requests stands still.
 with
 
 rolled as (
@@ -35,8 +36,7 @@ rolled as (
         lag(running_count) over in_order as previous_running,
         lag(waiting_count + coalesce(swapped_count, 0)) over in_order as previous_waiting,
         preemption_total - lag(preemption_total) over in_order as preemption_change,
-        greatest(coalesce(finished_total - lag(finished_total) over in_order, 0), 0)
-            as finished_change
+        finished_total - lag(finished_total) over in_order as finished_change
     from int_kv_samples
     window
         in_order as (partition by source_id, replica_id, origin order by ts_ns, sample_no),
@@ -88,6 +88,35 @@ usual as (
 
 ),
 
+-- gauges without any count: can a fall of running be a preemption at all?
+growing as (
+
+    select
+        source_id,
+        replica_id,
+        origin,
+        coalesce(fsum(gen_tokens) / nullif(fsum(gen_tokens) + fsum(prompt_tokens), 0), 1)
+        >= threshold('kv_growth_min_ratio')
+        and not coalesce(
+            count(*) filter (where is_in_place) >= threshold('kv_growth_min_samples')
+            -- two standard deviations below one half
+            and count(*) filter (where is_in_place and kv_used_ratio > previous_kv_ratio)
+            < count(*) filter (where is_in_place) / 2 - sqrt(count(*) filter (where is_in_place)),
+            false
+        ) as is_growing
+    from (
+        select
+            *,
+            -- a full cache cannot grow
+            running_count = previous_running
+            and previous_kv_ratio < threshold('kv_full_ratio') as is_in_place
+        from pressed
+        where is_pressure
+    ) as samples
+    group by source_id, replica_id, origin
+
+),
+
 flagged as (
 
     select
@@ -115,7 +144,13 @@ flagged as (
             and judged.semantics is distinct from 'reserved_tokens'
             and judged.waiting_count >= 1
             and judged.deficit_count > 0
-            and judged.running_count < judged.previous_running - judged.finished_change
+            -- null where finished requests are not counted, below zero at a reset
+            and coalesce(
+                judged.finished_change >= 0,
+                judged.preemption_total is not null or growing.is_growing
+            )
+            and judged.running_count
+            < judged.previous_running - coalesce(judged.finished_change, 0)
             and (
                 judged.waiting_count > judged.previous_waiting
                 or (
@@ -125,16 +160,24 @@ flagged as (
             ),
             false
         ) as is_flip,
-        -- a victim that waits longer than the interval would be in the queue of the sample
         coalesce(
-            judged.kv_rolling_ratio >= threshold('kv_high_ratio')
-            and (
-                judged.waiting_count >= 1
-                or (
-                    judged.is_near_full
-                    and judged.interval_ns > threshold('stall_min_ms') * 1e6
-                )
-            ),
+            case
+                -- between coarse samples the cache can have been full and empty again
+                when judged.interval_ns > threshold('pressure_before_s') * 1e9
+                    then
+                        greatest(judged.kv_used_ratio, judged.previous_kv_ratio)
+                        >= threshold('kv_high_ratio')
+                -- a victim that waits longer than the interval would be in the queue of the sample
+                else
+                    judged.kv_rolling_ratio >= threshold('kv_high_ratio')
+                    and (
+                        judged.waiting_count >= 1
+                        or (
+                            judged.is_near_full
+                            and judged.interval_ns > threshold('stall_min_ms') * 1e6
+                        )
+                    )
+            end,
             false
         ) as is_possible,
         judged.sample_no,
@@ -148,6 +191,11 @@ flagged as (
             judged.source_id = usual.source_id
             and judged.replica_id = usual.replica_id
             and judged.origin = usual.origin
+    left join growing
+        on
+            judged.source_id = growing.source_id
+            and judged.replica_id = growing.replica_id
+            and judged.origin = growing.origin
 
 ),
 
@@ -155,11 +203,26 @@ stretched as (
 
     select
         *,
-        count(*) filter (where not is_possible) over (
-            partition by source_id, replica_id, origin order by ts_ns, sample_no
-            rows between unbounded preceding and current row
-        ) as stretch_no
+        count(case when not is_possible then 1 end) over until_now as stretch_no,
+        -- the record can begin in the middle of it
+        coalesce(
+            previous_ts_ns,
+            ts_ns - cast(threshold('episode_gap_intervals') as bigint) * coalesce(interval_ns, 0)
+        ) as before_ns,
+        -- time without samples says nothing of quiet
+        sum(least(coalesce(ts_ns - previous_ts_ns, interval_ns), 2 * interval_ns)) over until_now
+            as observed_ns,
+        cast(
+            greatest(
+                threshold('episode_gap_s') * 1e9,
+                threshold('episode_gap_intervals') * interval_ns
+            ) as hugeint
+        ) as gap_ns
     from flagged
+    window until_now as (
+        partition by source_id, replica_id, origin order by ts_ns, sample_no
+        rows between unbounded preceding and current row
+    )
 
 ),
 
@@ -167,9 +230,14 @@ dated as (
 
     select
         *,
-        min(coalesce(previous_ts_ns, ts_ns)) filter (where is_possible) over (
+        min(case when is_possible then before_ns end) over (
             partition by source_id, replica_id, origin, stretch_no
-        ) as stretch_since_ns
+        ) as stretch_since_ns,
+        min(case when is_possible then before_ns end) over (
+            partition by source_id, replica_id, origin, stretch_no
+            order by observed_ns
+            range between coalesce(gap_ns, 0) preceding and current row -- noqa: PRS
+        ) as gap_since_ns
     from stretched
 
 )
@@ -193,6 +261,12 @@ select
     ts_ns,
     previous_ts_ns,
     case when is_possible then stretch_since_ns end as possible_since_ns,
+    case
+        when not is_possible then previous_ts_ns
+        -- coarse samples miss most flips
+        when interval_ns >= threshold('kv_sampling_coarse_s') * 1e9 then stretch_since_ns
+        else gap_since_ns
+    end as flip_since_ns,
     interval_ns,
     uncertainty_ns
 from dated

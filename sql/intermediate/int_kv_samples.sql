@@ -4,7 +4,7 @@
 -- columns:
 --   level             VARCHAR  level of a sweep, null when the run has one level
 --   replica_id        VARCHAR  engine replica
---   source_id         INTEGER  file
+--   source_id         INTEGER  file; of files that continue each other the first
 --   origin            VARCHAR  metrics, log or iterations
 --   semantics         VARCHAR  what counts as used KV
 --   kv_used_ratio     DOUBLE   device KV occupancy, null when not stated or zero all along under load
@@ -13,8 +13,10 @@
 --   swapped_count     DOUBLE   requests swapped out, null when not stated
 --   preemption_total  DOUBLE   preemption or retraction counter, null when not stated
 --   finished_total    DOUBLE   finished-request counter, null when not stated
+--   prompt_tokens     DOUBLE   [tokens] prompt tokens computed since the previous sample, null when not counted
+--   gen_tokens        DOUBLE   [tokens] tokens generated since the previous sample, null when not counted
 --   is_action_logged  BOOLEAN  the source logs every preemption, so that its gauges say nothing about them
---   sample_no         BIGINT   number in the source
+--   sample_no         BIGINT   number in the source, in all of them where files continue each other
 --   ts_ns             BIGINT   [ns] run clock
 --   previous_ts_ns    BIGINT   [ns] last sample of the same source and replica at least half an interval earlier; of a burst of scrapes only its last
 --   interval_ns       BIGINT   [ns] median distance of samples of the source and replica
@@ -35,7 +37,10 @@ metric_values as (
         roles.semantics,
         metrics.value * roles.scale as value
     from int_metric_values as metrics
-    inner join metric_roles as roles on metrics.name = roles.name
+    inner join metric_roles as roles
+        on
+            metrics.name = roles.name
+            and (roles.label is null or metrics.label = roles.label)
     where metrics.le is null
 
 ),
@@ -47,13 +52,21 @@ from_metrics as (
         replica_id,
         source_id,
         'metrics' as origin,
-        max(semantics) filter (where role = 'kv_used_ratio') as semantics,
-        max(value) filter (where role = 'kv_used_ratio') as kv_used_ratio,
+        max(semantics) filter (where role in ('kv_used_ratio', 'kv_used')) as semantics,
+        coalesce(
+            max(value) filter (where role = 'kv_used_ratio'),
+            max(value) filter (where role = 'kv_used')
+            / nullif(max(value) filter (where role = 'kv_capacity'), 0)
+        ) as kv_used_ratio,
         max(value) filter (where role = 'running') as running_count,
         max(value) filter (where role = 'waiting') as waiting_count,
         max(value) filter (where role = 'swapped') as swapped_count,
         sum(value) filter (where role = 'preemption_total') as preemption_total,
         sum(value) filter (where role = 'finished_total') as finished_total,
+        sum(value) filter (where role = 'prompt_tokens_total') as prompt_total,
+        sum(value) filter (where role = 'generation_tokens_total') as gen_total,
+        cast(null as double) as prompt_tokens_per_s,
+        cast(null as double) as gen_tokens_per_s,
         false as is_action_logged,
         sample_no,
         max(ts_ns) as ts_ns,
@@ -77,6 +90,10 @@ from_log as (
         cast(swapped_count as double) as swapped_count,
         cast(null as double) as preemption_total,
         cast(null as double) as finished_total,
+        cast(null as double) as prompt_total,
+        cast(null as double) as gen_total,
+        prompt_tokens_per_s,
+        gen_tokens_per_s,
         coalesce(is_action_logged, false) as is_action_logged,
         line_no as sample_no,
         ts_ns + case when ts_ns % 1000000000 = 0 then 500000000 else 0 end as ts_ns,
@@ -99,6 +116,10 @@ from_iterations as (
         cast(null as double) as swapped_count,
         cast(null as double) as preemption_total,
         cast(null as double) as finished_total,
+        cast(null as double) as prompt_total,
+        cast(null as double) as gen_total,
+        cast(null as double) as prompt_tokens_per_s,
+        cast(null as double) as gen_tokens_per_s,
         false as is_action_logged,
         line_no as sample_no,
         end_ns as ts_ns,
@@ -117,17 +138,73 @@ samples as (
 
 ),
 
+ranges as (
+
+    select
+        level,
+        replica_id,
+        origin,
+        source_id,
+        min(ts_ns) as start_ns,
+        max(ts_ns) as end_ns
+    from samples
+    group by level, replica_id, origin, source_id
+
+),
+
+chained as (
+
+    select
+        level,
+        replica_id,
+        origin,
+        min(source_id) as first_source_id
+    from (
+        select
+            *,
+            coalesce(start_ns > max(end_ns) over (
+                partition by level, replica_id, origin order by start_ns, source_id
+                rows between unbounded preceding and 1 preceding
+            ), true) as is_apart
+        from ranges
+    ) as in_turn
+    group by level, replica_id, origin
+    having bool_and(is_apart) and count(*) > 1
+
+),
+
+joined as (
+
+    select
+        samples.* replace (
+            coalesce(chained.first_source_id, samples.source_id) as source_id,
+            case
+                when chained.first_source_id is null then samples.sample_no
+                else row_number() over (
+                    partition by samples.level, samples.replica_id, samples.origin
+                    order by samples.ts_ns, samples.source_id, samples.sample_no
+                )
+            end as sample_no
+        )
+    from samples
+    left join chained
+        on
+            samples.replica_id = chained.replica_id
+            and samples.level is not distinct from chained.level
+            and samples.origin = chained.origin
+
+),
+
 stepped as (
 
     select
         *,
-        lead(ts_ns) over (
-            partition by source_id, replica_id, origin order by ts_ns, sample_no
-        ) - ts_ns as next_step_ns,
-        ts_ns - lag(ts_ns) over (
-            partition by source_id, replica_id, origin order by ts_ns, sample_no
-        ) as step_ns
-    from samples
+        lead(ts_ns) over in_order - ts_ns as next_step_ns,
+        ts_ns - lag(ts_ns) over in_order as step_ns,
+        prompt_total - lag(prompt_total) over in_order as prompt_change,
+        gen_total - lag(gen_total) over in_order as gen_change
+    from joined
+    window in_order as (partition by source_id, replica_id, origin order by ts_ns, sample_no)
 
 ),
 
@@ -155,6 +232,8 @@ select
     swapped_count,
     preemption_total,
     finished_total,
+    coalesce(greatest(prompt_change, 0), prompt_tokens_per_s * step_ns / 1e9) as prompt_tokens,
+    coalesce(greatest(gen_change, 0), gen_tokens_per_s * step_ns / 1e9) as gen_tokens,
     is_action_logged,
     sample_no,
     ts_ns,

@@ -26,18 +26,34 @@ bucketed as (
         ts_ns
     from int_token_arrivals
 
+),
+
+summed as (
+
+    select
+        level,
+        replica_id,
+        cast(sum(tokens) as bigint) as token_count,
+        -- one list of quantiles collects the gaps once
+        quantile_cont(gap_ns, [0.5, 0.9, 0.99]) as quantiles_ns,
+        max(gap_ns) as longest_gap_ns,
+        count(*) filter (where gap_ns < 100000) / nullif(count(gap_ns), 0) as zero_gap_ratio,
+        ts_ns // bucket_ns * bucket_ns as ts_ns,
+        any_value(bucket_ns) as bucket_ns
+    from bucketed
+    group by level, replica_id, ts_ns // bucket_ns * bucket_ns, bucketed.bucket_ns
+
 )
 
 select
     level,
     replica_id,
-    cast(sum(tokens) as bigint) as token_count,
-    quantile_cont(gap_ns, 0.5) / 1e6 as itl_p50_ms,
-    quantile_cont(gap_ns, 0.9) / 1e6 as itl_p90_ms,
-    quantile_cont(gap_ns, 0.99) / 1e6 as itl_p99_ms,
-    max(gap_ns) / 1e6 as itl_max_ms,
-    count(*) filter (where gap_ns < 100000) / nullif(count(gap_ns), 0) as zero_gap_ratio,
-    ts_ns // bucket_ns * bucket_ns as ts_ns,
-    any_value(bucket_ns) as bucket_ns
-from bucketed
-group by level, replica_id, ts_ns // bucket_ns * bucket_ns, bucketed.bucket_ns
+    token_count,
+    quantiles_ns[1] / 1e6 as itl_p50_ms,
+    quantiles_ns[2] / 1e6 as itl_p90_ms,
+    quantiles_ns[3] / 1e6 as itl_p99_ms,
+    longest_gap_ns / 1e6 as itl_max_ms,
+    zero_gap_ratio,
+    ts_ns,
+    bucket_ns
+from summed

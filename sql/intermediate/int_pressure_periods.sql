@@ -4,7 +4,7 @@
 -- columns:
 --   level       VARCHAR  level of a sweep, null when the run has one level
 --   replica_id  VARCHAR  engine replica
---   start_ns    BIGINT   [ns] first sample under pressure, less the distance to the sample before it (at most three intervals)
+--   start_ns    BIGINT   [ns] first sample under pressure, less the stretch before it in which the gauges exclude no action (at most three intervals)
 --   end_ns      BIGINT   [ns] last sample under pressure, plus one sampling interval
 with
 
@@ -14,7 +14,7 @@ spans as (
         level,
         replica_id,
         greatest(
-            coalesce(previous_ts_ns, ts_ns),
+            coalesce(least(previous_ts_ns, possible_since_ns), possible_since_ns, ts_ns),
             ts_ns
             - greatest(
                 3 * coalesce(interval_ns, 0), cast(threshold('pressure_before_s') * 1e9 as bigint)
@@ -44,7 +44,7 @@ numbered as (
 
     select
         *,
-        count(*) filter (where is_new) over (
+        count(case when is_new then 1 end) over (
             partition by level, replica_id order by start_ns, end_ns
             rows between unbounded preceding and current row
         ) as period_no

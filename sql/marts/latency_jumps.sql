@@ -5,7 +5,7 @@
 --   level          VARCHAR  level of a sweep, null when the run has one level
 --   replica_id     VARCHAR  engine replica
 --   jump_id        BIGINT   number in the run, in order of time
---   cause          VARCHAR  kv, prefill, cpu, profiler, jit, graph_capture, concurrency, client or unknown
+--   cause          VARCHAR  kv, prefill, cpu, gpu_clock, profiler, jit, graph_capture, concurrency, client or unknown
 --   metric         VARCHAR  itl_p50 or itl_max
 --   evidence       VARCHAR  closed words: what shows the cause, or what was excluded
 --   before_ms      DOUBLE   [ms] trailing median
@@ -85,10 +85,61 @@ queues as (
 
 ),
 
+-- chunks that arrive together say that the client fell behind
+clients as (
+
+    select
+        jumps.level,
+        jumps.replica_id,
+        jumps.jump_no,
+        median(latency.zero_gap_ratio) filter (where latency.ts_ns < jumps.at_ns) as zero_before,
+        median(latency.zero_gap_ratio) filter (where latency.ts_ns >= jumps.at_ns) as zero_during
+    from jumps
+    inner join int_latency_tokens as latency
+        on
+            jumps.replica_id = latency.replica_id
+            and jumps.level is not distinct from latency.level
+            and latency.ts_ns >= jumps.at_ns - cast(threshold('jump_before_s') * 1e9 as bigint)
+            and jumps.end_ns >= latency.ts_ns
+    group by jumps.level, jumps.replica_id, jumps.jump_no
+
+),
+
+devices as (
+
+    select
+        jumps.level,
+        jumps.replica_id,
+        jumps.jump_no,
+        median(samples.value) filter (
+            where samples.counter = 'sm_clock_mhz' and samples.ts_ns < jumps.at_ns
+        ) as clock_before,
+        median(samples.value) filter (
+            where samples.counter = 'sm_clock_mhz' and samples.ts_ns >= jumps.at_ns
+        ) as clock_during
+    from jumps
+    inner join gpu_samples as samples
+        on
+            jumps.level is not distinct from samples.level
+            and samples.ts_ns >= jumps.at_ns - cast(threshold('jump_before_s') * 1e9 as bigint)
+            and jumps.end_ns >= samples.ts_ns
+    group by jumps.level, jumps.replica_id, jumps.jump_no
+
+),
+
 judged as (
 
     select
         jumps.*,
+        coalesce(
+            clients.zero_during > threshold('client_zero_gap_ratio')
+            and coalesce(clients.zero_before, 0) <= threshold('client_zero_gap_ratio'),
+            false
+        ) as is_client,
+        coalesce(
+            devices.clock_during < (1 - threshold('jump_clock_ratio')) * devices.clock_before,
+            false
+        ) as is_slow_clock,
         queues.kv_used_ratio,
         points.jump_no is not null as is_kv,
         coalesce(said.has_profiler, false) as has_profiler,
@@ -127,6 +178,16 @@ judged as (
             jumps.replica_id = queues.replica_id
             and jumps.level is not distinct from queues.level
             and jumps.jump_no = queues.jump_no
+    left join clients
+        on
+            jumps.replica_id = clients.replica_id
+            and jumps.level is not distinct from clients.level
+            and jumps.jump_no = clients.jump_no
+    left join devices
+        on
+            jumps.replica_id = devices.replica_id
+            and jumps.level is not distinct from devices.level
+            and jumps.jump_no = devices.jump_no
     left join int_jump_steps as steps
         on
             jumps.replica_id = steps.replica_id
@@ -144,7 +205,9 @@ select
         when has_profiler then 'profiler'
         when has_jit then 'jit'
         when has_graph_capture then 'graph_capture'
+        when is_client then 'client'
         when is_prefill then 'prefill'
+        when is_slow_clock then 'gpu_clock'
         when is_slow_step then 'cpu'
         when is_more_concurrent then 'concurrency'
         else 'unknown'
@@ -155,7 +218,9 @@ select
         when has_profiler then 'the profiler was started or stopped'
         when has_jit then 'a kernel was compiled during inference'
         when has_graph_capture then 'CUDA graphs were captured'
+        when is_client then 'chunks arrived together at the client: it fell behind'
         when is_prefill then 'steps with prefill tokens took most of the time'
+        when is_slow_clock then 'the clock of the GPU fell'
         when is_slow_step
             then 'decode-only steps took longer at the same batch, KV flat: CPU, host or GPU clock'
         when is_more_concurrent then 'more requests ran at once'

@@ -13,20 +13,38 @@
 --   l_reason             VARCHAR  which measure is worse, or why none can tell
 --   evidence             VARCHAR  kinds of evidence seen
 --   dated_by             VARCHAR  evidence that dates the first action
+--   recovery             VARCHAR  recovered, slower_after (KV has room again, steps stay slow) or not_seen
 --   kv_used_ratio        DOUBLE   rolling KV occupancy at at_ns
 --   kv_footprint_ratio   DOUBLE   mean share of the cache of one running request
 --   action_count         BIGINT   engine actions, by the best source that counts them
+--   stall_count          BIGINT   stalls of victims, null without any
+--   repeat_count         BIGINT   stalls that hit a victim again
+--   most_stalls          BIGINT   stalls of the victim that was hit most often
 --   victim_count         BIGINT   requests whose stream stalled, null when not recorded
 --   recomputed_tokens    BIGINT   tokens of the recompute steps seen, null when none
+--   missing_kv_tokens    BIGINT   [tokens] KV that the requests waiting at the worst moment lacked, null when the capacity is unknown
+--   out_bytes            BIGINT   [bytes] KV copied to the host in bursts of blocks, null without any
+--   in_bytes             BIGINT   [bytes] KV copied back
 --   blocked_s            DOUBLE   [s] time with blocked admission
 --   longest_gap_ms       DOUBLE   [ms] longest stall of a victim
 --   victim_gap_p50_ms    DOUBLE   [ms] median stall
---   tokens_per_s_before  DOUBLE   [tokens/s]
+--   lost_s               DOUBLE   [s] victims' silence, summed over stalls
+--   tokens_per_s_before  DOUBLE   [tokens/s] idle time left out
 --   tokens_per_s_during  DOUBLE   [tokens/s]
 --   ttft_p50_before_ms   DOUBLE   [ms]
 --   ttft_p50_during_ms   DOUBLE   [ms]
+--   slo_before_ratio     DOUBLE   share of the requests that arrived before that met their SLO
+--   slo_during_ratio     DOUBLE   of those that arrived during
 --   itl_p99_before_ms    DOUBLE   [ms]
 --   itl_p99_during_ms    DOUBLE   [ms]
+--   itl_p99_others_ms    DOUBLE   [ms] during, the stalls of victims left out
+--   tail_victim_ratio    DOUBLE   share of the gaps from itl_p99_during_ms on that are stalls of victims
+--   copy_hidden_ratio    DOUBLE   share of the copies' time that kernels hid
+--   copy_bytes_per_s     DOUBLE   [bytes/s] of the copies while they ran
+--   missing_kv_ratio     DOUBLE   share of the cache that the requests waiting at the worst moment lacked
+--   kv_rise_per_s        DOUBLE   [1/s] growth of KV occupancy on the ramp before, null without one
+--   kv_itl_correlation   DOUBLE   correlation of KV occupancy and median ITL before, null when one stood still
+--   ramp_ceiling_ns      BIGINT   [ns] when the ramp before reaches the ceiling, null without one
 --   pressure_at_ns       BIGINT   [ns] pressure begins
 --   at_ns                BIGINT   [ns] first engine action, best estimate
 --   error_ns             BIGINT   [ns] the truth lies within at_ns plus or minus this
@@ -55,6 +73,18 @@ finishes as (
         replica_id
     from int_kv_samples
     where finished_total is not null
+    group by level, replica_id
+
+),
+
+capacities as (
+
+    select
+        level,
+        replica_id,
+        max(capacity_tokens) as capacity_tokens
+    from kv_occupancy
+    where tier = 'hbm'
     group by level, replica_id
 
 ),
@@ -161,7 +191,7 @@ select
     row_number()
         over (order by placed.at_ns, placed.level, placed.replica_id, placed.episode_no)
         as swap_point_id,
-    count(*) filter (where placed.is_apart or placed.is_first) over (
+    count(case when placed.is_apart or placed.is_first then 1 end) over (
         order by placed.level, placed.replica_id, placed.at_ns, placed.episode_no
         rows between unbounded preceding and current row
     ) as series_id,
@@ -172,20 +202,39 @@ select
     placed.measured_reason as l_reason,
     coalesce(placed.evidence, 'admission blocked (gauges)') as evidence,
     placed.dated_by,
+    shapes.recovery,
     placed.kv_used_ratio,
     placed.kv_footprint_ratio,
     coalesce(placed.action_count, 0) as action_count,
+    prices.stall_count,
+    prices.repeat_count,
+    prices.most_stalls,
     placed.victim_count,
     placed.recomputed_tokens,
+    cast(round(shapes.missing_kv_ratio * capacities.capacity_tokens) as bigint)
+        as missing_kv_tokens,
+    prices.out_bytes,
+    prices.in_bytes,
     placed.blocked_s,
     placed.longest_gap_ms,
     placed.victim_gap_p50_ms,
+    prices.lost_s,
     prices.tokens_per_s_before,
     prices.tokens_per_s_during,
     prices.ttft_p50_before_ms,
     prices.ttft_p50_during_ms,
+    prices.slo_before_ratio,
+    prices.slo_during_ratio,
     prices.itl_p99_before_ms,
     prices.itl_p99_during_ms,
+    prices.itl_p99_others_ms,
+    prices.tail_victim_ratio,
+    prices.copy_hidden_ratio,
+    prices.copy_bytes_per_s,
+    shapes.missing_kv_ratio,
+    shapes.kv_rise_per_s,
+    shapes.kv_itl_correlation,
+    shapes.ramp_ceiling_ns,
     placed.pressure_at_ns,
     placed.at_ns,
     placed.error_ns,
@@ -200,3 +249,12 @@ left join int_episode_prices as prices
         placed.replica_id = prices.replica_id
         and placed.level is not distinct from prices.level
         and placed.episode_no = prices.episode_no
+left join int_episode_shapes as shapes
+    on
+        placed.replica_id = shapes.replica_id
+        and placed.level is not distinct from shapes.level
+        and placed.episode_no = shapes.episode_no
+left join capacities
+    on
+        placed.replica_id = capacities.replica_id
+        and placed.level is not distinct from capacities.level

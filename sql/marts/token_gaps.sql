@@ -18,9 +18,20 @@
 -- notes: the thresholds stall_min_ms and stall_median_factor say what is long; a gap in which nobody progresses is a long step, not a stall.
 with
 
-arrivals as (
+-- streams without a long gap, nearly all of them, are left out before their chunks are looked at
+suspects as (
 
-    select * from int_token_arrivals
+    select
+        source_id,
+        request_no,
+        median_gap_ns,
+        greatest(
+            threshold('stall_min_ms') * 1e6, threshold('stall_median_factor') * median_gap_ns
+        ) as least_gap_ns
+    from int_token_streams
+    where
+        longest_gap_ns >= threshold('stall_min_ms') * 1e6
+        and longest_gap_ns >= threshold('stall_median_factor') * median_gap_ns
 
 ),
 
@@ -37,12 +48,10 @@ long_gaps as (
         arrivals.ts_ns as end_ns,
         arrivals.ts_ns - arrivals.gap_ns + arrivals.gap_ns // 5 as middle_start_ns,
         arrivals.ts_ns - arrivals.gap_ns // 5 as middle_end_ns
-    from arrivals
-    inner join int_token_streams as streams
+    from int_token_arrivals as arrivals
+    inner join suspects as streams
         on arrivals.source_id = streams.source_id and arrivals.request_no = streams.request_no
-    where
-        arrivals.gap_ns >= threshold('stall_min_ms') * 1e6
-        and arrivals.gap_ns >= threshold('stall_median_factor') * streams.median_gap_ns
+    where arrivals.gap_ns >= streams.least_gap_ns
 
 ),
 
@@ -59,7 +68,7 @@ counted_arrivals as (
             replica_id,
             ts_ns,
             row_number() over (partition by level, replica_id order by ts_ns) as arrival_no
-        from arrivals
+        from int_token_arrivals
         where exists (select 1 from long_gaps)
     ) as numbered
     group by level, replica_id, ts_ns

@@ -6,7 +6,7 @@
 --   replica         VARCHAR  replica of the file, null when there is one
 --   source_id       INTEGER  metrics file
 --   scrape_no       BIGINT   number in the file
---   is_timed        BOOLEAN  whether the file states the time
+--   is_timed        BOOLEAN  whether the time is known
 --   ts_ns           BIGINT   [ns] end of the scrape on the run clock: values are read just before the answer
 --   scrape_dur_ns   BIGINT   [ns] how long the scrape took, 0 when unknown
 --   uncertainty_ns  BIGINT   [ns] of the source's clock; null when it is not tied to the run clock

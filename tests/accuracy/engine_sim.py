@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-Mode = Literal["recompute", "swap", "reserve"]
+Mode = Literal["recompute", "swap", "reserve", "retract"]
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,8 @@ class Engine:
         block_count: KV blocks of the device.
         running_limit: most requests that run at once.
         token_budget: most prefill tokens of one step.
-        mode: what happens at the ceiling; ``reserve`` admits only what fits up to its last token.
+        mode: what happens at the ceiling; ``reserve`` admits only what fits up to its last token, ``retract``
+            takes the blocks of those who generated least and queues them again at the end.
         is_counter_late: the counter moves when the victim speaks again (else at the end of the step).
         watermark_ratio: share of the blocks that admission leaves free.
         step_s: time of an empty step.
@@ -90,6 +91,7 @@ class Step:
     preemptions: int
     finished: int
     generated: int
+    prompted: int
 
 
 @dataclass(frozen=True)
@@ -160,7 +162,7 @@ class _Simulation:
         self.now = 0.0
         self.steps: list[Step] = []
         self.preemptions: list[Preemption] = []
-        self.counter = self.finished = self.generated = 0
+        self.counter = self.finished = self.generated = self.prompted = 0
 
     def send(self, arrival: Arrival) -> None:
         heapq.heappush(self.due, (arrival.second, self.order, arrival))
@@ -210,6 +212,7 @@ class _Simulation:
         work = context_tokens + generation_tokens - generation_requests
         self.now = start + self.duration(start, len(speaking), work)
         self.hand_out(speaking)
+        self.prompted += context_tokens
         self.steps.append(
             Step(
                 start,
@@ -225,6 +228,7 @@ class _Simulation:
                 self.counter,
                 self.finished,
                 self.generated,
+                self.prompted,
             )
         )
 
@@ -265,6 +269,8 @@ class _Simulation:
 
     def grow(self, start: float) -> None:
         """Give every running request the block of its next token; the last ones pay for the first."""
+        if self.engine.mode == "retract":
+            self.retract(start)
         index = 0
         while index < len(self.running):
             request = self.running[index]
@@ -277,6 +283,16 @@ class _Simulation:
             self.take(request, tokens)
             index += 1
 
+    def retract(self, start: float) -> None:
+        """Stop those who generated least until everybody else has a block to spare."""
+        if sum(self.need(request, request.known_tokens) for request in self.running) <= self.free:
+            return
+        order = sorted(self.running, key=lambda r: (-r.generated_tokens, r.arrival.prompt_tokens, r.number))
+        while len(order) > 1 and self.free < sum(self.need(r, r.known_tokens) + 1 for r in order):
+            victim = order.pop()
+            self.running.remove(victim)
+            self.preempt(victim, start)
+
     def preempt(self, victim: Request, start: float) -> None:
         self.give_back(victim)
         if self.engine.mode == "swap":
@@ -287,7 +303,10 @@ class _Simulation:
             victim.unreported_count += 1
         else:
             self.counter += 1
-        self.waiting.appendleft(victim)
+        if self.engine.mode == "retract":
+            self.waiting.append(victim)
+        else:
+            self.waiting.appendleft(victim)
         self.preemptions.append(Preemption(start, victim.number))
 
     def admit(self) -> None:

@@ -7,6 +7,7 @@ import lzma
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "serving_runs"
@@ -97,6 +98,28 @@ def all_files(folder: Path, scratch: Path) -> Path:
 def log_alone(folder: Path, scratch: Path) -> Path:
     """Return a copy that holds the server's log only."""
     return _copied(folder, scratch, lambda name: name.startswith("server.log"))
+
+
+def statistics_alone(every: int) -> Callable[[Path, Path], Path]:
+    """Return a function that copies the log with every n-th statistics line and without a line a step."""
+
+    def thin(folder: Path, scratch: Path) -> Path:
+        target = log_alone(folder, scratch)
+        for path in sorted(target.iterdir()):
+            data = path.read_bytes()
+            lines = (gzip.decompress(data) if path.suffix == ".gz" else data).splitlines(keepends=True)
+            path.unlink()
+            statistics = count()
+            kept = (
+                line
+                for line in lines
+                if b"Iteration(" not in line
+                and (b"Avg generation" not in line or next(statistics) % every == 0)
+            )
+            (target / "server.log").write_bytes(b"".join(kept))
+        return target
+
+    return thin
 
 
 def scrapes_alone(folder: Path, scratch: Path) -> Path:

@@ -3,6 +3,7 @@
 import math
 import random
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -11,7 +12,7 @@ from accuracy.scenarios import DURATION_S, Faults, Scenario
 
 Columns = dict[str, list[object]]
 S = 1_000_000_000
-METRICS_ID, LOG_ID, CLIENT_ID = 1, 2, 3
+METRICS_ID, LOG_ID, CLIENT_ID, TRACE_ID = 1, 2, 3, 4
 _GAUGES = {
     "kv_used_ratio": "vllm:kv_cache_usage_perc",
     "running": "vllm:num_requests_running",
@@ -21,7 +22,19 @@ _COUNTERS = {
     "preemptions": "vllm:num_preemptions_total",
     "finished": "vllm:request_success_total",
     "generated": "vllm:generation_tokens_total",
+    "prompted": "vllm:prompt_tokens_total",
 }
+#: What SGLang calls the same; it counts no finished requests.
+_RETRACTING_NAMES = {
+    "kv_used_ratio": "sglang:token_usage",
+    "running": "sglang:num_running_reqs",
+    "waiting": "sglang:num_queue_reqs",
+    "preemptions": "sglang:num_retracted_requests_total",
+    "generated": "sglang:generation_tokens_total",
+    "prompted": "sglang:prompt_tokens_total",
+}
+_RETRACT: dict[str, object] = {"kind": "retract", "mode": "retract"}
+_SEMANTICS = {"reserve": "reserved_tokens", "retract": "live_tokens"}
 _BOUNDS = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 10.0, 20.0, math.inf)
 _SERIES_PER_ENGINE = 100
 
@@ -67,6 +80,9 @@ def raw_rows(scenario: Scenario) -> dict[str, Table]:
     if mix.has_tokens:
         _source(tables, CLIENT_ID, "requests.jsonl", "client", scenario.faults.shift_s[2])
         _client(tables, scenario, generator)
+    if scenario.has_copies:
+        _source(tables, TRACE_ID, "trace.nsys-rep", "trace", 0.0)
+        _copies(tables, scenario)
     return tables.tables
 
 
@@ -149,10 +165,12 @@ def _scrapes(tables: Tables, scenario: Scenario, generator: random.Random) -> No
     names |= {
         field: name
         for field, name in _COUNTERS.items()
-        if field == "generated"
+        if field in ("generated", "prompted")
         or (field == "preemptions" and mix.has_counter)
         or (field == "finished" and mix.has_finished)
     }
+    if scenario.is_retracting:
+        names = {field: _RETRACTING_NAMES[field] for field in names if field in _RETRACTING_NAMES}
     engines = [_Exposed(history, scenario.faults.reset_s) for history in scenario.histories]
     for engine_no in range(len(engines)):
         first_id = engine_no * _SERIES_PER_ENGINE
@@ -202,11 +220,22 @@ def _log(tables: Tables, scenario: Scenario, generator: random.Random) -> None:
                 (at, engine_no, "raw_log_stats", values)
                 for at, values in _stats(history, scenario.mix.stats_s, generator)
             ]
-        if scenario.mix.has_iterations:
+        if scenario.mix.has_iterations and not scenario.is_retracting:
             lines += [
                 (step.end_s, engine_no, "raw_log_iterations", _iteration(number, step))
                 for number, step in enumerate(history.steps)
                 if step.context_requests + step.generation_requests
+            ]
+        if scenario.is_retracting:
+            victims = Counter(event.second for event in history.preemptions)
+            lines += [
+                (
+                    at,
+                    engine_no,
+                    "raw_log_events",
+                    {"kind": "retract", "mode": "retract", "event_count": count},
+                )
+                for at, count in victims.items()
             ]
         if scenario.has_warnings:
             lines += [
@@ -237,7 +266,8 @@ def _stats(
     """Yield the stats lines of one engine; an idle engine prints none."""
     exposed = _Exposed(history, None)
     second = generator.uniform(0.2, distance)
-    generated = 0.0
+    mode = history.engine.mode
+    generated = prompted = 0.0
     while second < DURATION_S:
         step = exposed.last(second)
         second_of_line, second = second, second + distance + generator.uniform(0, 0.02)
@@ -247,17 +277,17 @@ def _stats(
             second_of_line,
             {
                 "engine_count": 1,
-                "kv_semantics": "reserved_tokens"
-                if history.engine.mode == "reserve"
-                else "referenced_blocks",
+                "kv_semantics": _SEMANTICS.get(mode, "referenced_blocks"),
+                "is_action_logged": mode == "retract",
+                "prompt_tokens_per_s": (step.prompted - prompted) / distance,
                 "gen_tokens_per_s": (step.generated - generated) / distance,
                 "running_count": step.running,
                 "waiting_count": step.waiting,
-                "swapped_count": step.swapped if history.engine.mode == "swap" else None,
+                "swapped_count": step.swapped if mode == "swap" else None,
                 "kv_used_ratio": round(step.kv_used_ratio, 3),
             },
         )
-        generated = step.generated
+        generated, prompted = step.generated, step.prompted
 
 
 def _iteration(number: int, step: Step) -> dict[str, object]:
@@ -305,3 +335,23 @@ def _client(tables: Tables, scenario: Scenario, generator: random.Random) -> Non
                     tokens=1,
                 )
             number += 1
+
+
+def _copies(tables: Tables, scenario: Scenario) -> None:
+    """Add the block-sized copies of a trace: victims that leave, or blocks that are written through."""
+    for engine_no, history in enumerate(scenario.histories):
+        times = [event.second + 0.002 for event in history.preemptions]
+        if scenario.has_offload:
+            times = [step.start_s + 0.002 for step in history.steps[:: max(1, len(history.steps) // 50)]]
+        for second in times:
+            tables["transfers"].add(
+                replica_id=str(engine_no),
+                source_id=TRACE_ID,
+                transfer_id=tables["transfers"].height,
+                kind="dtoh",
+                bytes=1 << 24,
+                copy_ns=1_000_000,
+                is_kv_swap=True,
+                start_ns=round(second * S),
+                end_ns=round(second * S) + 1_000_000,
+            )

@@ -91,6 +91,7 @@ class Scenario:
         faults: what spoils the record.
         has_warnings: the V0 engine warns at every 50th preemption.
         has_offload: the log tells of blocks that go to the host.
+        has_copies: a trace shows the copies of blocks to the host.
     """
 
     number: int
@@ -100,6 +101,20 @@ class Scenario:
     faults: Faults
     has_warnings: bool = False
     has_offload: bool = False
+    has_copies: bool = False
+
+    @property
+    def is_retracting(self) -> bool:
+        """Return whether the engine retracts, and says so in its log."""
+        return self.histories[0].engine.mode == "retract"
+
+    @property
+    def is_fine(self) -> bool:
+        """Return whether the record can tell a preemption from the end of a request."""
+        if self.is_retracting:
+            is_scraped = self.mix.scrape_s is not None
+            return (self.mix.has_counter and is_scraped) or self.mix.stats_s is not None
+        return self.mix.is_fine or self.has_copies
 
 
 Kind = Callable[[random.Random], tuple[History, ...]]
@@ -189,6 +204,18 @@ def swapping(generator: random.Random) -> tuple[History, ...]:
     """Return the same on an engine that swaps victims to the host."""
     engine = _engine(generator, is_counter_late=False, watermark_ratio=0.01, mode="swap")
     return (_fill(generator, engine, generator.uniform(1.15, 1.8)),)
+
+
+def retracting(generator: random.Random) -> tuple[History, ...]:
+    """Return the same on an engine that retracts those who generated least, and logs it."""
+    engine = _engine(generator, is_counter_late=False, watermark_ratio=0.03, mode="retract")
+    return (_fill(generator, engine, generator.uniform(1.15, 1.8)),)
+
+
+def copying(generator: random.Random) -> tuple[History, ...]:
+    """Return an engine that swaps victims to the host while a trace records the copies."""
+    engine = _engine(generator, is_counter_late=False, watermark_ratio=0.01, mode="swap")
+    return (_fill(generator, engine, generator.uniform(1.15, 1.6)),)
 
 
 def open_ramp(generator: random.Random) -> tuple[History, ...]:
@@ -353,6 +380,13 @@ def quiet_starved(generator: random.Random) -> tuple[History, ...]:
     return (_fill(generator, engine, load, footprint=footprint),)
 
 
+def quiet_slow_drift(generator: random.Random) -> tuple[History, ...]:
+    """Return steps that grow slower all along, as on a GPU that heats up, with room in the cache."""
+    last = generator.uniform(1.4, 2.2)
+    slow = tuple((float(s), s + 5.0, 1 + (last - 1) * s / DURATION_S) for s in range(0, 110, 5))
+    return (_fill(generator, _engine(generator, slow=slow), generator.uniform(0.3, 0.6)),)
+
+
 def quiet_replicas(generator: random.Random) -> tuple[History, ...]:
     """Return three replicas without pressure, one of them idle."""
     calm = [_fill(generator, _engine(generator, block_count=500), load) for load in (0.4, 0.6)]
@@ -363,6 +397,8 @@ KINDS: tuple[Kind, ...] = (
     closed_overload,
     prompt_counter,
     swapping,
+    retracting,
+    copying,
     open_ramp,
     burst,
     long_outputs,
@@ -381,6 +417,7 @@ KINDS: tuple[Kind, ...] = (
     head_of_line,
     quiet_prefill_bursts,
     quiet_starved,
+    quiet_slow_drift,
     quiet_replicas,
 )
 
@@ -407,7 +444,7 @@ def scenario(number: int) -> Scenario:
     """Return scenario ``number``: kinds and mixes take turns, all else follows from the number."""
     generator = random.Random(number)
     kind = KINDS[number % len(KINDS)]
-    # 22 kinds and 17 mixes have no common factor: every pair comes once in 374 scenarios.
+    # 25 kinds and 17 mixes have no common factor: every pair comes once in 425 scenarios.
     mix = MIXES[number % len(MIXES)]
     histories = kind(generator)
     return Scenario(
@@ -416,8 +453,11 @@ def scenario(number: int) -> Scenario:
         histories,
         mix,
         _faults(generator),
-        has_warnings=not histories[0].engine.is_counter_late and mix.stats_s is not None,
+        has_warnings=not histories[0].engine.is_counter_late
+        and kind is not retracting
+        and mix.stats_s is not None,
         has_offload=kind in (quiet_write_through, quiet_large_tier),
+        has_copies=kind in (copying, quiet_write_through),
     )
 
 

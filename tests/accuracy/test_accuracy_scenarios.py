@@ -24,14 +24,14 @@ def readings() -> list[Reading]:
 def _fine(readings: list[Reading]) -> Score:
     return Score(
         "preemptions or finished requests counted, or every step logged",
-        tuple(reading for reading in readings if reading.scenario.mix.is_fine),
+        tuple(reading for reading in readings if reading.scenario.is_fine),
     )
 
 
 def _coarse(readings: list[Reading]) -> Score:
     return Score(
         "gauges without any count",
-        tuple(reading for reading in readings if not reading.scenario.mix.is_fine),
+        tuple(reading for reading in readings if not reading.scenario.is_fine),
     )
 
 

@@ -1,8 +1,10 @@
 import duckdb
+import pytest
 
 from builders_marts import START, S, add_rows, add_run, empty_marts, kv_row, latency_row, swap_point
 from kvcliff.findings.base import Result
 from kvcliff.findings.swap_point import FINDING
+from kvcliff.findings.swap_words import cost_words, read_swap_points
 
 
 def _evaluate(con: duckdb.DuckDBPyConnection) -> Result:
@@ -80,6 +82,47 @@ def test_pressure_is_no_swap_point():
     assert (result.verdict, result.severity, result.confidence) == ("not_found", "info", 0.75)
     assert result.summary.startswith("No swap point, but KV pressure from 10:01:00.0 UTC")
     assert "requests waited 12.5 s for free blocks; no preemption was seen" in result.summary
+
+
+@pytest.mark.parametrize(("step_s", "verdict"), [(4, "not_found"), (5, "cannot_tell")])
+def test_coarse_samples_cannot_tell_pressure_from_preemption(step_s: int, verdict: str) -> None:
+    con = empty_marts()
+    add_run(con)
+    add_rows(con, "kv_occupancy", *(kv_row(50 + step_s * number, 0.99) for number in range(6)))
+    row = {"class": "pressure", "e_proof": "gauges", "l_status": "not_measurable"}
+    add_rows(con, "swap_points", swap_point(**row, action_count=2, victim_count=None, longest_gap_ms=None))
+    result = _evaluate(con)
+    assert result.verdict == verdict
+    if verdict == "cannot_tell":
+        assert result.summary.startswith("KV pressure from 10:01:00.0 UTC")
+        assert result.summary.endswith("cannot be told from samples 5 s apart.")
+        assert result.capture
+
+
+def test_what_a_swap_point_cost_is_said_in_sentences() -> None:
+    con = empty_marts()
+    add_run(con)
+    row = swap_point(
+        most_stalls=5,
+        missing_kv_tokens=2048,
+        missing_kv_ratio=0.5,
+        kv_itl_correlation=0.9,
+        recovery="slower_after",
+    )
+    add_rows(con, "swap_points", row)
+    assert cost_words(con, read_swap_points(con)[0]) == (
+        "Before it KV and ITL rose together: each step had more to read or to compute. "
+        "For what waited at the worst moment KV lacked 2,048 tokens, 50 % of the cache. "
+        "One request was stopped 5 times: thrashing. "
+        "Afterwards KV had room again, but the steps stayed slow."
+    )
+
+
+def test_a_swap_point_of_which_nothing_more_is_known_has_no_sentences() -> None:
+    con = empty_marts()
+    add_run(con)
+    add_rows(con, "swap_points", swap_point(most_stalls=2, kv_itl_correlation=0.6, recovery="recovered"))
+    assert cost_words(con, read_swap_points(con)[0]) == ""
 
 
 def test_one_preemption_with_a_stall_is_told_and_is_no_swap_point():

@@ -58,7 +58,17 @@ def counting(
 def test_action_counts_when_it_touches_a_pressure_period(
     low: float, high: float, expected: list[int]
 ) -> None:
-    assert counting(action(1, low, high, "log")) == expected
+    assert counting(action(1, low, high, "gauges")) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [("retract", [1]), ("pause", [1]), ("preempt", [1]), ("swap_out", [1]), ("offload_store_failed", [])],
+)
+def test_what_the_engine_logs_needs_no_gauge(kind: str, expected: list[int]) -> None:
+    # The line itself says that KV was short; a failed store into a tier says nothing of the device's cache.
+    assert counting(action(1, 70, 71, "log", kind=kind)) == expected
+    assert counting(action(1, 70, 71, "log", kind=kind), periods=[]) == expected
 
 
 @pytest.mark.parametrize(("low", "expected"), [(80, [1]), (80.1, [])])
@@ -80,7 +90,7 @@ def test_without_pressure_nothing_counts() -> None:
 
 def test_pressure_of_another_replica_or_level_does_not_count() -> None:
     others = [{**PERIOD, "replica_id": "1"}, {**PERIOD, "level": "c8"}]
-    assert counting(action(1, 30, 31, "log"), periods=others) == []
+    assert counting(action(1, 30, 31, "gauges"), periods=others) == []
 
 
 def test_action_in_two_periods_counts_once() -> None:

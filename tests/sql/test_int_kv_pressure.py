@@ -128,10 +128,44 @@ def test_flip_without_pressure_does_not_count() -> None:
     assert not flipped(Scrape(0, kv=0.3, running=10, waiting=0), Scrape(1, kv=0.3, running=9, waiting=1))
 
 
-def test_counter_that_restarts_hides_no_flip() -> None:
-    # The finished counter falls to zero: a restart says nothing about what finished.
+def test_counter_that_restarts_shows_no_flip() -> None:
+    # The finished counter falls to zero: how many finished in that step is unknown, so nothing is claimed.
     before = Scrape(0, kv=1.0, running=10, waiting=0, finished=50)
-    assert flipped(before, Scrape(1, kv=0.95, running=9, waiting=1, finished=0))
+    assert not flipped(before, Scrape(1, kv=0.95, running=9, waiting=1, finished=0))
+
+
+def gauges(rows: list[tuple[float, int, int]], prompt_s: float = 0.0) -> list[bool]:
+    """Return the flips of one scrape a second: (KV, running, waiting); 100 tokens/s are generated."""
+    scrapes = scrape_rows(
+        [
+            Scrape(second, kv=kv, running=running, waiting=waiting, generated=100.0 * second)
+            for second, (kv, running, waiting) in enumerate(rows)
+        ]
+    )
+    series = {"source_id": 1, "series_id": 40, "name": "vllm:prompt_tokens_total", "kind": "counter"}
+    prompts = [
+        {"source_id": 1, "scrape_no": number, "series_id": 40, "value": prompt_s * number}
+        for number in range(len(rows))
+    ]
+    more = {"raw_metric_series": [{**series, "engine": "0"}], "raw_metric_samples": prompts}
+    limit = {"raw_settings": [LIMIT]}
+    con = model("int_kv_pressure", merge(scrapes, more, limit))
+    return [flip for (flip,) in table(con, "select is_flip from int_kv_pressure order by ts_ns")]
+
+
+def test_a_cache_that_stands_still_while_requests_run_preempts_nothing() -> None:
+    still = [(0.97, 10, 0)] * 12
+    rising = [(0.9 + 0.005 * second, 10, 0) for second in range(12)]
+    assert not any(gauges([*still, (0.92, 9, 1)]))
+    assert gauges([*rising, (0.9, 9, 1)])[-1]
+
+
+@pytest.mark.parametrize(("prompt_s", "expected"), [(100.0, True), (890.0, True), (910.0, False)])
+def test_falls_of_running_are_ends_of_requests_when_hardly_anything_is_generated(
+    prompt_s: float, expected: bool
+) -> None:
+    rising = [(0.9 + 0.005 * second, 10, 0) for second in range(12)]
+    assert gauges([*rising, (0.9, 9, 1)], prompt_s)[-1] == expected
 
 
 @pytest.mark.parametrize("is_action_logged", [False, True])

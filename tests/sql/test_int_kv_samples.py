@@ -61,6 +61,55 @@ def test_two_names_of_the_occupancy_are_one() -> None:
     assert rows == [(0.4,)]
 
 
+@pytest.mark.parametrize(
+    ("gauges", "expected"),
+    [
+        (
+            (
+                ("nv_trt_llm_kv_cache_block_metrics", "kv_cache_block_type=used", 30.0),
+                ("nv_trt_llm_kv_cache_block_metrics", "kv_cache_block_type=max", 40.0),
+                ("nv_trt_llm_kv_cache_block_metrics", "kv_cache_block_type=free", 10.0),
+                ("nv_trt_llm_request_metrics", "request_type=scheduled", 5.0),
+                ("nv_trt_llm_request_metrics", "request_type=active", 9.0),
+            ),
+            ("used_blocks", 0.75, 5.0, None),
+        ),
+        (
+            (
+                ("tgi_batch_current_max_tokens", None, 9000.0),
+                ("tgi_batch_max_total_tokens", None, 10000.0),
+                ("tgi_batch_current_size", None, 7.0),
+                ("tgi_queue_size", None, 2.0),
+            ),
+            ("reserved_tokens", 0.9, 7.0, 2.0),
+        ),
+        (
+            (
+                ("trtllm_kv_cache_utilization", None, 0.5),
+                ("trtllm_num_requests_running", None, 3.0),
+                ("trtllm_num_requests_waiting", None, 1.0),
+            ),
+            ("used_blocks", 0.5, 3.0, 1.0),
+        ),
+    ],
+)
+def test_other_engines(
+    gauges: tuple[tuple[str, str | None, float], ...], expected: tuple[object, ...]
+) -> None:
+    rows = samples(
+        "semantics, kv_used_ratio, running_count, waiting_count",
+        raw_metric_series=[
+            metric_series(number, name, label=label) for number, (name, label, _) in enumerate(gauges)
+        ],
+        raw_metric_scrapes=[{"source_id": 1, "scrape_no": 0, "src_ns": S, "is_timed": True}],
+        raw_metric_samples=[
+            {"source_id": 1, "scrape_no": 0, "series_id": number, "value": value}
+            for number, (_, _, value) in enumerate(gauges)
+        ],
+    )
+    assert rows == [expected]
+
+
 def test_other_metrics_make_no_sample() -> None:
     rows = samples(
         "1",

@@ -1,5 +1,7 @@
 """The latency_jumps mart: jumps of token latency with their cause."""
 
+import pytest
+
 from builders_raw import Row, Rows, table
 from builders_serving import S, model, ns
 
@@ -58,6 +60,8 @@ def jump(
     events: Rows = (),
     samples: Rows = (),
     steps: Rows = (),
+    clocks: Rows = (),
+    tokens: Rows = (),
 ) -> list[tuple[object, ...]]:
     stubs = {
         "int_jump_spans": jumps,
@@ -65,6 +69,8 @@ def jump(
         "engine_events": events,
         "int_kv_samples": samples,
         "int_jump_steps": steps,
+        "gpu_samples": clocks,
+        "int_latency_tokens": tokens,
     }
     con = model("latency_jumps", {}, stubs)
     return table(con, f"select {columns} from latency_jumps order by jump_id")
@@ -172,3 +178,33 @@ def test_jumps_are_numbered_in_order_of_time() -> None:
     other = {**JUMP, "replica_id": "1", "at_ns": 70 * S, "end_ns": 71 * S}
     rows = jump("jump_id, replica_id, at_ns // 1000000000", jumps=[later, JUMP, other])
     assert rows == [(1, "0", 60), (2, "1", 70), (3, "0", 90)]
+
+
+def clock(second: float, mhz: float) -> Row:
+    return {"source_id": 4, "device_id": 0, "counter": "sm_clock_mhz", "value": mhz, "ts_ns": ns(second)}
+
+
+@pytest.mark.parametrize(("mhz", "cause"), [(1600.0, "unknown"), (1500.0, "gpu_clock")])
+def test_a_gpu_that_clocks_down_is_named(mhz: float, cause: str) -> None:
+    clocks = [clock(second, 1700.0) for second in range(40, 60)] + [clock(62, mhz)]
+    assert jump(clocks=clocks) == [(cause,)]
+
+
+def test_a_slow_clock_comes_before_slow_steps() -> None:
+    slow = {**STEPS, "decode_during_ms": 60.0}
+    clocks = [clock(50, 1700.0), clock(61, 1000.0)]
+    assert jump(steps=[slow]) == [("cpu",)]
+    assert jump(steps=[slow], clocks=clocks) == [("gpu_clock",)]
+
+
+def arrivals(second: int, zero_gap_ratio: float) -> Row:
+    return {"replica_id": "0", "zero_gap_ratio": zero_gap_ratio, "ts_ns": second * S, "bucket_ns": S}
+
+
+@pytest.mark.parametrize(
+    ("before", "during", "cause"), [(0.0, 0.5, "client"), (0.0, 0.2, "unknown"), (0.5, 0.5, "unknown")]
+)
+def test_a_client_that_falls_behind_is_named(before: float, during: float, cause: str) -> None:
+    tokens = [arrivals(second, before) for second in range(40, 60)]
+    tokens += [arrivals(second, during) for second in range(60, 64)]
+    assert jump(tokens=tokens) == [(cause,)]

@@ -21,13 +21,32 @@ from builders_serving import (
     story_scrapes,
     story_streams,
 )
+from kvcliff.store.models import load_models
 
 #: Marts that are compared, with the columns that hold times and those that name a request.
 MARTS = {
-    "swap_points": {"pressure_at_ns", "at_ns", "resume_at_ns", "counter_at_ns", "recovered_at_ns", "end_ns"},
+    "swap_points": {
+        "pressure_at_ns",
+        "at_ns",
+        "resume_at_ns",
+        "counter_at_ns",
+        "recovered_at_ns",
+        "end_ns",
+        "ramp_ceiling_ns",
+    },
     "victims": {"start_ns", "end_ns"},
 }
 NAMES = {"request_id"}
+#: Compared columns of the victims, in order.
+COLUMNS = {
+    "victims": [
+        column.name
+        for model in load_models()
+        if model.name == "victims"
+        for column in model.columns
+        if column.name not in NAMES
+    ]
+}
 Result = dict[str, list[tuple[object, ...]]]
 
 few = settings(max_examples=6, deadline=None, derandomize=True)
@@ -105,3 +124,45 @@ def test_replica_that_idles_changes_nothing(
     other = scrape_rows(idle, engine="1", source_id=4 if is_own_file else 1)
     sources = [source(4, "other.prom", "metrics")] if is_own_file else []
     assert outcome(merge(raw, other, {"sources": sources})) == outcome(raw)
+
+
+@few
+@given(stalls=stories, has_counter=st.booleans(), cut=st.integers(10, 95))
+def test_files_may_be_split(stalls: list[tuple[float, float]], has_counter: bool, cut: int) -> None:
+    raw = story(stalls, has_counter)
+    halves = {
+        name: [{**row, "source_id": 5} if _is_late(name, row, cut) else row for row in rows]
+        for name, rows in raw.items()
+    }
+    more = [{**row, "source_id": 5} for row in raw["raw_metric_series"]]
+    halves["raw_metric_series"] = [*raw["raw_metric_series"], *more]
+    halves["sources"] = [*raw["sources"], source(5, "metrics-2.prom", "metrics")]
+    assert outcome(halves) == outcome(raw)
+
+
+@few
+@given(stalls=stories, cut=st.integers(1, 5))
+def test_clients_may_write_several_files(stalls: list[tuple[float, float]], cut: int) -> None:
+    raw = story(stalls, has_counter=True)
+    halves = {
+        name: [
+            {**row, "source_id": 6}
+            if name in ("raw_client_requests", "raw_client_tokens") and row["request_no"] >= cut
+            else row
+            for row in rows
+        ]
+        for name, rows in raw.items()
+    }
+    halves["sources"] = [*raw["sources"], source(6, "requests-2.jsonl", "client")]
+    assert _without(outcome(halves), "source_id") == _without(outcome(raw), "source_id")
+
+
+def _is_late(name: str, row: Row, cut: int) -> bool:
+    return name in ("raw_metric_scrapes", "raw_metric_samples") and int(str(row["scrape_no"])) >= cut
+
+
+def _without(result: Result, column: str) -> Result:
+    """Return the marts without a column that names the file; the victims keep their order."""
+    index = COLUMNS["victims"].index(column)
+    victims = sorted(((*row[:index], *row[index + 1 :]) for row in result["victims"]), key=str)
+    return {**result, "victims": victims}

@@ -5,7 +5,14 @@ from dataclasses import dataclass
 import duckdb
 
 from kvcliff.findings.base import Evidence, Finding, Result, cannot_tell, not_found
-from kvcliff.findings.cache_hits import TierHits, read_tier_hits, tier_words
+from kvcliff.findings.cache_hits import (
+    Savings,
+    TierHits,
+    read_savings,
+    read_tier_hits,
+    savings_words,
+    tier_words,
+)
 from kvcliff.findings.captures import CLIENT, PREFIX_CACHE, SCRAPE, TRACE
 from kvcliff.findings.engine_facts import runs_on_cpu, setting
 from kvcliff.findings.hit_clauses import (
@@ -44,7 +51,8 @@ def _evaluate(con: duckdb.DuckDBPyConnection) -> tuple[Result, ...]:
     slowness = waits or _first(con, (slow_tokens, missed_slo))
     causes = _all(con, (decode_bytes, tier_loads, batch)) if slowness is not None else ()
     if slowness is not None and (waits is not None or causes):
-        return (_found(hits, slowness, causes, evidence, is_explained=waits is not None),)
+        savings = read_savings(con, hits)
+        return (_found(hits, slowness, causes, evidence, savings, is_explained=waits is not None),)
     if slowness is not None:
         # Slow for a reason that nothing here shows may have nothing to do with the cache.
         text = f"The KV cache was hit ({words}) and {slowness.words}; nothing in this run shows why."
@@ -89,6 +97,7 @@ def _found(
     slowness: Clause,
     causes: tuple[Clause, ...],
     evidence: Evidence,
+    savings: Savings | None,
     *,
     is_explained: bool,
 ) -> Result:
@@ -96,6 +105,7 @@ def _found(
     leader = slowness if is_explained else causes[0]
     clauses = [slowness.words] if is_explained else [slowness.words, leader.words]
     also = causes if is_explained else causes[1:]
+    reasons = [leader.reason, savings_words(savings) if savings is not None else None]
     tail = f"; also, {' and '.join(cause.words for cause in also)}" if also else ""
     return Result(
         "found",
@@ -104,7 +114,7 @@ def _found(
         f"The KV cache was hit ({tier_words(hits)}) and still it is slow: {', '.join(clauses)}{tail}.",
         action=leader.action,
         evidence=(evidence, slowness.evidence, *(cause.evidence for cause in causes)),
-        reason=leader.reason,
+        reason="; ".join(reason for reason in reasons if reason) or None,
     )
 
 

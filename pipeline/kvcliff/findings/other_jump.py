@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import duckdb
 
 from kvcliff.findings.base import Evidence, Finding, Result, Severity, cannot_tell, not_found
-from kvcliff.findings.captures import CLIENT
+from kvcliff.findings.captures import CLIENT, LOG
 from kvcliff.findings.levels import read_levels
 from kvcliff.findings.marts import has_rows, query_rows, threshold
 from kvcliff.findings.run_time import read_run_time
@@ -20,6 +20,10 @@ _CAUSES: dict[str, tuple[str, str]] = {
     "cpu": (
         "the host CPU was the limit",
         "Look for other work on the host and pin the engine's processes; KV settings will not help.",
+    ),
+    "gpu_clock": (
+        "the GPU ran at a lower clock",
+        "Look for power or heat limits (nvidia-smi -q -d PERFORMANCE); KV settings will not help.",
     ),
     "client": (
         "the client fell behind, not the server",
@@ -90,18 +94,56 @@ order by cause = 'unknown', jump_count desc, cause
 """
 
 
+@dataclass(frozen=True)
+class _LevelJump:
+    level: str
+    below: str
+    before_ms: float
+    after_ms: float
+    kv_used_ratio: float
+
+
+#: The largest rise of the slow tokens from one level to the next that load and KV do not explain.
+_LEVELS_SQL = """
+with neighbours as (
+    select
+        level, place_no, load, itl_p99_ms, kv_used_ratio_max,
+        lag(level) over (order by place_no) as below,
+        lag(load) over (order by place_no) as load_below,
+        lag(itl_p99_ms) over (order by place_no) as itl_p99_below_ms
+    from concurrency_knee
+    where place_no is not null
+)
+
+select level, below, itl_p99_below_ms, itl_p99_ms, kv_used_ratio_max
+from neighbours
+where
+    itl_p99_ms >= ? * itl_p99_below_ms * load / load_below
+    and kv_used_ratio_max < ?
+    and level not in (select distinct level from latency_jumps where level is not null)
+order by itl_p99_ms / itl_p99_below_ms * load_below / load desc, place_no
+limit 1
+"""
+
+
 def cause_words(cause: str) -> str:
     """Return a cause of ``latency_jumps`` in words."""
     return "KV pressure" if cause == "kv" else _CAUSES.get(cause, (cause, ""))[0]
 
 
+def cause_action(cause: str) -> str | None:
+    """Return what to do first about a cause of ``latency_jumps``, or ``None`` for KV and unheard-of ones."""
+    return _CAUSES[cause][1] if cause in _CAUSES else None
+
+
 def _evaluate(con: duckdb.DuckDBPyConnection) -> tuple[Result, ...]:
+    between = _between_levels(con)
     groups = query_rows(con, ("latency_jumps",), _JumpGroup, _SQL)
     if groups:
         run_time = read_run_time(con)
         starts = {level.name: level.started_at_ns for level in read_levels(con)}
         lasting_ns = threshold(con, "jump_lasting_s") * NS_PER_S
-        return tuple(
+        found = (
             _found(
                 group,
                 run_time.at(group.at_ns, group.error_ns, starts.get(group.level or "")),
@@ -109,6 +151,9 @@ def _evaluate(con: duckdb.DuckDBPyConnection) -> tuple[Result, ...]:
             )
             for group in groups
         )
+        return (*found, *between)
+    if between:
+        return between
     if has_rows(con, "token_latency"):
         return (
             not_found(
@@ -118,6 +163,40 @@ def _evaluate(con: duckdb.DuckDBPyConnection) -> tuple[Result, ...]:
             ),
         )
     return (cannot_tell("Other latency jumps: no token latency over time was recorded.", CLIENT),)
+
+
+def _between_levels(con: duckdb.DuckDBPyConnection) -> tuple[Result, ...]:
+    """Return the rise between two levels that is not KV; its cause the totals of a level cannot prove."""
+    limits = (threshold(con, "level_jump_factor"), threshold(con, "kv_high_ratio"))
+    rows = query_rows(con, ("concurrency_knee", "latency_jumps"), _LevelJump, _LEVELS_SQL, limits)
+    return tuple(
+        Result(
+            "found",
+            "info",
+            0.6,
+            f"ITL p99 rose from {format_ms(row.before_ms)} to {format_ms(row.after_ms)} between levels "
+            f"{row.below} and {row.level}, with KV occupancy at most {format_pct(row.kv_used_ratio, 0)}: "
+            "not KV; what it is cannot be proved further from these files.",
+            capture=LOG,
+            evidence=(
+                Evidence(
+                    "concurrency_knee",
+                    f"level in ('{_quoted(row.below)}', '{_quoted(row.level)}')",
+                    (
+                        ("itl_p99_ms before", row.before_ms),
+                        ("itl_p99_ms after", row.after_ms),
+                        ("kv_used_ratio_max", row.kv_used_ratio),
+                    ),
+                ),
+            ),
+            reason="the levels' totals; neither token times nor steps tell when or why within a level",
+        )
+        for row in rows
+    )
+
+
+def _quoted(text: str) -> str:
+    return text.replace("'", "''")
 
 
 def _severity(group: _JumpGroup, lasting_ns: float) -> Severity:

@@ -1,11 +1,14 @@
 """Finding: did KV pressure change how the engine works, and did users' tokens get slower?"""
 
+from dataclasses import dataclass
+
 import duckdb
 
-from kvcliff.findings.base import Evidence, Finding, Result, Severity
-from kvcliff.findings.captures import MORE_KV_ROOM
+from kvcliff.findings.base import Evidence, Finding, Result, Severity, cannot_tell
+from kvcliff.findings.captures import MORE_KV_ROOM, SCRAPE
 from kvcliff.findings.engine_facts import cap_action
 from kvcliff.findings.levels import Level, level_range, read_levels
+from kvcliff.findings.marts import query_rows, threshold
 from kvcliff.findings.run_time import format_error, read_run_time
 from kvcliff.findings.swap_absent import answer_without_points
 from kvcliff.findings.swap_words import (
@@ -18,13 +21,28 @@ from kvcliff.findings.swap_words import (
     read_swap_points,
     worst_first,
 )
-from kvcliff.units import NS_PER_MS
+from kvcliff.units import NS_PER_MS, NS_PER_S
 
 _SEVERITY: dict[str, Severity] = {"confirmed": "critical", "probable": "warning"}
 #: Of the class; for pressure, of the statement that it is no swap point.
 _CONFIDENCE = {"confirmed": 0.95, "probable": 0.75, "pressure": 0.75}
 #: Taken off when the error bar is longer than the longest wait: then the date says little.
 _WIDE_ERROR_PENALTY = 0.1
+
+
+@dataclass(frozen=True)
+class _Step:
+    step_ns: int | None
+
+
+_STEP_SQL = """
+select cast(median(step_ns) as bigint)
+from (
+    select ts_ns - lag(ts_ns) over (partition by origin order by ts_ns) as step_ns
+    from kv_occupancy
+    where tier = 'hbm' and level is not distinct from ? and replica_id is not distinct from ?
+) as steps
+"""
 
 
 def _evaluate(con: duckdb.DuckDBPyConnection) -> tuple[Result, ...]:
@@ -49,6 +67,14 @@ def _episodes(
         if is_wide
         else ""
     )
+    coarse_ns = _coarse_step_ns(con, head)
+    if coarse_ns is not None:
+        return cannot_tell(
+            f"{sentence.removeprefix('No swap point, but ')}{other_points(head, points)}. Whether running requests were preempted cannot be told "
+            f"from samples {format_error(coarse_ns)} apart.",
+            SCRAPE,
+            *(_evidence(point) for point in points[:10]),
+        )
     confidence = _CONFIDENCE.get(head.class_name, 0.5) - (_WIDE_ERROR_PENALTY if is_wide else 0.0)
     return Result(
         "not_found" if head.class_name == "pressure" else "found",
@@ -87,6 +113,17 @@ def _sweep_action(con: duckdb.DuckDBPyConnection, head: SwapPoint, levels: tuple
     if not below:
         return cap_action(con, head.swap_point_id)
     return f"Keep the load at level {below[-1]} or below, where no swap point was seen; {MORE_KV_ROOM}."
+
+
+def _coarse_step_ns(con: duckdb.DuckDBPyConnection, point: SwapPoint) -> int | None:
+    """Return the distance of samples too far apart to show what the engine did, else ``None``."""
+    is_open = point.e_proof in (None, "gauges") and point.l_status == "not_measurable"
+    if point.class_name != "pressure" or not is_open:
+        return None
+    rows = query_rows(con, ("kv_occupancy",), _Step, _STEP_SQL, (point.level, point.replica_id))
+    step_ns = rows[0].step_ns if rows else None
+    coarse_ns = threshold(con, "kv_sampling_coarse_s") * NS_PER_S
+    return step_ns if step_ns is not None and step_ns >= coarse_ns else None
 
 
 def _is_wide(point: SwapPoint) -> bool:

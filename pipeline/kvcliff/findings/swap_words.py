@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import duckdb
 
-from kvcliff.findings.marts import query_rows
+from kvcliff.findings.marts import query_rows, read_rows, threshold
 from kvcliff.findings.run_time import RunTime
 from kvcliff.units import format_count, format_ms, format_number, format_pct
 
@@ -56,6 +56,52 @@ select
 from swap_points
 order by at_ns, swap_point_id
 """
+
+
+@dataclass(frozen=True)
+class _Cost:
+    most_stalls: int | None
+    missing_kv_tokens: int | None
+    missing_kv_ratio: float | None
+    recovery: str | None
+    kv_itl_correlation: float | None
+
+
+def cost_words(con: duckdb.DuckDBPyConnection, point: SwapPoint) -> str:
+    """Return what led to a swap point, what it lacked and what came after, as sentences; or nothing.
+
+    Args:
+        con: connection on which the run is exposed.
+        point: the swap point.
+    """
+    where = f"swap_point_id = {int(point.swap_point_id)}"
+    rows = read_rows(con, "swap_points", _Cost, where=where, order="swap_point_id")
+    if not rows or point.class_name == "pressure":
+        return ""
+    cost = rows[0]
+    words = []
+    if (cost.kv_itl_correlation or 0.0) >= threshold(con, "kv_itl_together"):
+        words.append("Before it KV and ITL rose together: each step had more to read or to compute.")
+    if cost.missing_kv_ratio:
+        words.append(_missing(cost.missing_kv_ratio, cost.missing_kv_tokens))
+    if (cost.most_stalls or 0) >= threshold(con, "thrash_stalls"):
+        words.append(f"One request was stopped {format_count(cost.most_stalls)} times: thrashing.")
+    words.append(_afterwards(cost) or "")
+    return " ".join(word for word in words if word)
+
+
+def _missing(ratio: float, tokens: int | None) -> str:
+    amount = f"{format_count(tokens)} tokens, {format_pct(ratio, 0)} of the cache" if tokens else ""
+    amount = amount or f"{format_pct(ratio, 0)} of the cache"
+    return f"For what waited at the worst moment KV lacked {amount}."
+
+
+def _afterwards(cost: _Cost) -> str | None:
+    if cost.recovery == "slower_after":
+        return "Afterwards KV had room again, but the steps stayed slow."
+    if cost.recovery == "not_seen":
+        return "It did not recover before the record ended."
+    return None
 
 
 def read_swap_points(con: duckdb.DuckDBPyConnection) -> tuple[SwapPoint, ...]:

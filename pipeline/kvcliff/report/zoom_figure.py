@@ -12,6 +12,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from kvcliff.findings.levels import read_levels
 from kvcliff.findings.marts import query_rows
 from kvcliff.findings.run_time import RunTime, format_error
+from kvcliff.report.drawn import DrawnFigure
 from kvcliff.report.figure_style import (
     AMBER,
     BLUE,
@@ -21,7 +22,6 @@ from kvcliff.report.figure_style import (
     ORANGE,
     PALE,
     SKY,
-    DrawnFigure,
     curve_points,
     finish_panel,
     printable,
