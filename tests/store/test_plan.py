@@ -1,12 +1,19 @@
 """What a run folder is taken for: files, levels, replicas, the run id."""
 
+import gzip
+import lzma
+import os
 import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from builders_cli import write_run
 from kvcliff.errors import UsageProblem
+from kvcliff.readers.base import Source
 from kvcliff.store.plan import level_number, plan_run
 
 
@@ -46,6 +53,81 @@ def test_hidden_files_and_links_that_lead_out_are_left_alone(tmp_path: Path) -> 
     (folder / "link.log").symlink_to(secret)
     assert ".hidden" not in paths(folder)
     assert "link.log" not in paths(folder)
+
+
+def test_names_that_are_no_utf8_have_a_text(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / os.fsdecode(b"run \xff"))
+    Path(os.fsdecode(os.fsencode(folder / "a") + b"\xfe.prom")).write_bytes(
+        (folder / "metrics.prom").read_bytes()
+    )
+    plan = plan_run(folder)
+    assert plan.name == "run \\xff"
+    assert [planned.source.relative for planned in plan.sources] == ["a\\xfe.prom", "metrics.prom"]
+    assert [planned.reader is not None for planned in plan.sources] == [True, True]
+
+
+def test_an_sqlite_file_may_have_any_name(tmp_path: Path) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path / "x") + b"\xfe?#%.sqlite"))
+    with closing(sqlite3.connect(tmp_path / "plain.sqlite")) as db:
+        db.execute("create table t (a integer)")
+        db.commit()
+    path.write_bytes((tmp_path / "plain.sqlite").read_bytes())
+    assert Source(path, "x").sqlite_tables == {"t": ("a",)}
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress])
+def test_a_compressed_file_that_breaks_at_once_is_unreadable(
+    tmp_path: Path, compress: Callable[[bytes], bytes]
+) -> None:
+    folder = write_run(tmp_path / "a")
+    packed = bytearray(compress((folder / "metrics.prom").read_bytes()))
+    packed[30:60] = bytes(30)
+    (folder / "broken.prom").write_bytes(packed)
+    (planned, _) = plan_run(folder).sources
+    assert planned.reader is None
+    assert planned.problem is not None
+    assert planned.problem.startswith("compressed data ends or breaks early")
+
+
+def test_names_of_runs_levels_and_replicas_are_one_printable_line(tmp_path: Path) -> None:
+    folder = tmp_path / "a"
+    for level in ("c8\n\x1b[31m", "c16\u202e"):
+        write_run(folder / level)
+    (folder / "run.toml").write_text(
+        'name = "x\\ny\\u001b"\n[[file]]\npath = "*"\nreplica = "r\\n"\n', encoding="utf-8"
+    )
+    plan = plan_run(folder)
+    assert plan.name == "x\ufffdy\ufffd"
+    assert {planned.level for planned in plan.usable} == {"c8\ufffd\ufffd[31m", "c16\ufffd"}
+    assert {planned.replica for planned in plan.usable} == {"r\ufffd"}
+
+
+def test_a_configuration_that_is_a_link_out_of_the_run_is_refused(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "a")
+    (tmp_path / "other.toml").write_text('name = "b"\n', encoding="utf-8")
+    (folder / "run.toml").symlink_to(tmp_path / "other.toml")
+    with pytest.raises(UsageProblem, match="leads out of the run"):
+        plan_run(folder)
+    assert plan_run(folder, config_path=tmp_path / "other.toml").name == "b"
+
+
+def test_links_out_of_an_export_folder_are_not_followed(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "run_pqtdir"
+    folder.mkdir(parents=True)
+    secret = tmp_path / "secret.parquet"
+    secret.write_text("x", encoding="utf-8")
+    (folder / "NVTX_EVENTS.parquet").symlink_to(secret)
+    (folder / "StringIds.parquet").write_text("y", encoding="utf-8")
+    (folder / "deeper").mkdir()
+    assert Source(folder, "run_pqtdir", is_dir=True).listing == ("StringIds.parquet",)
+
+
+@pytest.mark.parametrize("stated", ["/dev/zero", "/dev/null", "."])
+def test_a_model_file_that_is_no_file_is_refused(tmp_path: Path, stated: str) -> None:
+    folder = write_run(tmp_path / "a")
+    (folder / "run.toml").write_text(f'[model]\nconfig = "{stated}"\n', encoding="utf-8")
+    with pytest.raises(UsageProblem, match=r"'model\.config' cannot be opened"):
+        plan_run(folder)
 
 
 def test_sub_folders_with_serving_data_are_levels(tmp_path: Path) -> None:

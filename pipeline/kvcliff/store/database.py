@@ -15,6 +15,10 @@ from kvcliff.store.migrations import STATE_DDL, migrate, path_from
 #: Raised when a stored table changes; ``migrations.py`` says how older databases get there.
 SCHEMA_VERSION = 2
 DEFAULT_PATH = Path("kvcliff.duckdb")
+#: What the engine may use when nobody says: enough for a million kernels; more spills to disk beside the database.
+_MEMORY_LIMIT_BYTES = 2 << 30
+#: Session variable that says that this limit is ours to lift.
+_LIFTABLE = "is_memory_limit_ours"
 #: Whom DuckDB names as the holder of a lock.
 _HOLDER = re.compile(r"PID (\d+)")
 _SIZE = re.compile(r"\d+(?:\.\d+)?\s*(?:%|[KMGT]?i?B?)", re.IGNORECASE)
@@ -140,11 +144,34 @@ def _configure(con: duckdb.DuckDBPyConnection, *, read_only: bool, memory_limit:
         con.execute("set enable_external_access = false")
         con.execute("set lock_configuration = true")
     else:
+        if memory_limit is None:
+            _limit_memory(con)
         con.execute("set autoinstall_known_extensions = false")
         con.execute("set autoload_known_extensions = false")
         # Checkpoints are ours (store_tables): the automatic ones would rewrite the staged tables of a large
         # run over and over while they grow.
         con.execute("set checkpoint_threshold = '1TB'")
+
+
+def _limit_memory(con: duckdb.DuckDBPyConnection) -> None:
+    """Keep the engine below our own limit where its own, a share of the machine's memory, is higher."""
+    row = con.execute("select parse_formatted_bytes(current_setting('memory_limit'))").fetchone()
+    if row is not None and row[0] is not None and row[0] > _MEMORY_LIMIT_BYTES:
+        con.execute(f"set memory_limit = '{_MEMORY_LIMIT_BYTES}B'")
+        con.execute(f"set variable {_LIFTABLE} = true")
+
+
+def lift_memory_limit(con: duckdb.DuckDBPyConnection) -> bool:
+    """Return whether there was a limit of our own; it is lifted, as not everything can spill.
+
+    A limit that the user gave stays.
+    """
+    row = con.execute(f"select getvariable('{_LIFTABLE}')").fetchone()
+    if row is None or not row[0]:
+        return False
+    con.execute("reset memory_limit")
+    con.execute(f"reset variable {_LIFTABLE}")
+    return True
 
 
 def _safe_size(text: str) -> str:

@@ -23,6 +23,8 @@ from kvcliff.store.models import (
     raw_names,
 )
 from kvcliff.store.plan import PlannedSource, RunPlan
+from kvcliff.store.window import RunWindow
+from kvcliff.store.window_cut import cut_to_window, trim_marts
 from kvcliff.timing import stage
 
 #: Tables that the store itself writes for each run, beside raw tables and marts.
@@ -96,6 +98,7 @@ class StagedRun:
     name: str
     status: str
     sources: tuple[LoadedSource, ...]
+    window: RunWindow | None = None
 
 
 def is_stored(con: duckdb.DuckDBPyConnection, run_id: str) -> bool:
@@ -132,6 +135,7 @@ def stage_run(
 
     Raises:
         InputError: no file is usable, or ``strict`` and something is damaged.
+        UsageProblem: the run has nothing in the window that was asked for.
     """
     create_raw_tables(con)
     for ddl in (_SOURCES_DDL, _CLOCKS_DDL, _RUNS_DDL, FINDINGS_DDL):
@@ -143,13 +147,21 @@ def stage_run(
         _write_source(con, source)
     with stage("clocks"):
         align_clocks(con, plan.config)
+    window = None
+    if plan.window is not None:
+        with stage("window"):
+            window = cut_to_window(
+                con, plan.window, utc_known=_is_utc_known(con), year_known=_is_year_known(con)
+            )
     load_seeds(con, policy)
     load_macros(con)
     with stage("models"):
         build_models(con)
+    if window is not None:
+        trim_marts(con, window)
     status = "partial" if any(source.status in ("damaged", "refused") for source in loaded) else "ok"
-    _write_run(con, plan, status)
-    return StagedRun(plan.run_id, plan.name, status, loaded)
+    _write_run(con, plan, status, window)
+    return StagedRun(plan.run_id, plan.name, status, loaded, window)
 
 
 def store_run(con: duckdb.DuckDBPyConnection, staged: StagedRun, *, keep: bool = False) -> None:
@@ -272,23 +284,37 @@ def _write_source(con: duckdb.DuckDBPyConnection, loaded: LoadedSource) -> None:
     )
 
 
-def _write_run(con: duckdb.DuckDBPyConnection, plan: RunPlan, status: str) -> None:
-    utc_known = con.execute(
-        "select coalesce(bool_or(method like '%utc%'), false) from temp.clocks"
-    ).fetchone()
-    year_known = con.execute(
+def _is_utc_known(con: duckdb.DuckDBPyConnection) -> bool:
+    """Return whether the run clock is UTC."""
+    row = con.execute("select coalesce(bool_or(method like '%utc%'), false) from temp.clocks").fetchone()
+    return bool(row and row[0])
+
+
+def _is_year_known(con: duckdb.DuckDBPyConnection) -> bool:
+    """Return whether the dates of the run clock have their real year."""
+    row = con.execute(
         "select coalesce(bool_or(note is null or note not like '%year unknown%'), true) from temp.clocks"
     ).fetchone()
+    return bool(row and row[0])
+
+
+def _write_run(con: duckdb.DuckDBPyConnection, plan: RunPlan, status: str, window: RunWindow | None) -> None:
     extent = con.execute("select min(start_ns), max(end_ns) from temp.int_run_extent").fetchone()
     started, ended = extent if extent is not None else (None, None)
+    labels = [f"{key}={value}" for key, value in plan.config.labels]
+    if window is not None:
+        # A value before the window is kept to count from, and requests reach over its edges.
+        started = max(started, window.start_ns) if started is not None else None
+        ended = min(ended, window.end_ns) if ended is not None else None
+        labels.append(f"{window.part}={'..'.join(window.option_texts)}")
     con.execute(
         "insert into temp.runs values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             plan.name,
-            ", ".join(f"{key}={value}" for key, value in plan.config.labels) or None,
+            ", ".join(labels) or None,
             status,
-            bool(utc_known and utc_known[0]),
-            bool(year_known and year_known[0]),
+            _is_utc_known(con),
+            _is_year_known(con),
             started,
             ended,
             len({planned.level for planned in plan.sources if planned.level is not None}),

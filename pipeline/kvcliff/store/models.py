@@ -10,7 +10,7 @@ import duckdb
 
 from kvcliff.errors import KvcliffError
 from kvcliff.resources import sql_root
-from kvcliff.store.database import quote
+from kvcliff.store.database import lift_memory_limit, quote
 from kvcliff.timing import stage
 
 LAYERS = ("raw", "staging", "intermediate", "marts")
@@ -250,7 +250,13 @@ def _create(con: duckdb.DuckDBPyConnection, model: Model, *, is_table: bool) -> 
     """Create a model from its SELECT and return its row count, ``None`` for a view."""
     kind = "table" if is_table else "view"
     with stage(f"model {model.name}"):
-        result = con.execute(f"create or replace temp {kind} {quote(model.name)} as {model.sql}")
+        sql = f"create or replace temp {kind} {quote(model.name)} as {model.sql}"
+        try:
+            result = con.execute(sql)
+        except duckdb.OutOfMemoryException:
+            if not lift_memory_limit(con):
+                raise
+            result = con.execute(sql)
         row = result.fetchone() if is_table else None
     return None if row is None else int(row[0])
 

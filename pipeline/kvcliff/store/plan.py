@@ -10,8 +10,10 @@ from pathlib import Path
 
 from kvcliff.errors import InputError, UsageProblem
 from kvcliff.readers import pick_reader
-from kvcliff.readers.base import NO_MATCH, ReadContext, Reader, Sniff, Source
+from kvcliff.readers.base import HEAD_BYTES, NO_MATCH, ReadContext, Reader, Sniff, Source, path_text
 from kvcliff.readers.run_config import RunConfig, load_run_config
+from kvcliff.store.plan_counters import CounterFile, counter_levels
+from kvcliff.store.window import WindowRequest
 
 CONFIG_NAME = "run.toml"
 _NUMBER = re.compile(r"(\d+)(?!.*\d)")
@@ -23,6 +25,7 @@ _FOREIGN_ENCODINGS = (
     (b"\xfe\xff", "UTF-16"),
 )
 _SERVING_ROLES = {"log", "metrics", "trace"}
+_MAX_LABEL = 200
 _EXPORT_FOLDERS = ("_pqtdir", "_arwdir")
 
 
@@ -59,13 +62,14 @@ class PlannedSource:
 
 @dataclass(frozen=True)
 class RunPlan:
-    """A run before anything is read."""
+    """A run before anything is read; with a ``window`` the part of it that lies there."""
 
     run_id: str
     name: str
     root: Path
     config: RunConfig
     sources: tuple[PlannedSource, ...]
+    window: WindowRequest | None = None
 
     @property
     def usable(self) -> tuple[PlannedSource, ...]:
@@ -73,12 +77,15 @@ class RunPlan:
         return tuple(planned for planned in self.sources if planned.reader is not None)
 
 
-def plan_run(path: Path, *, config_path: Path | None = None) -> RunPlan:
+def plan_run(path: Path, *, config_path: Path | None = None, window: WindowRequest | None = None) -> RunPlan:
     """Return the plan of a run folder (or of a single file).
+
+    A part of a run is a run of its own, with its own name and id, so that the whole one stays stored.
 
     Args:
         path: folder with any mix of files, or one file.
         config_path: run.toml to use instead of the one in the folder.
+        window: the part of the run to use, or ``None`` for all of it.
 
     Raises:
         UsageProblem: the path does not exist, or run.toml is wrong.
@@ -87,9 +94,13 @@ def plan_run(path: Path, *, config_path: Path | None = None) -> RunPlan:
     if not path.exists():
         raise UsageProblem(f"there is no run at {path}", hint="give a folder with the files of one load test")
     root = path if path.is_dir() else path.parent
-    sources = list(_find_sources(root)) if path.is_dir() else [Source(path, path.name)]
+    sources = list(_find_sources(root)) if path.is_dir() else [Source(path, path_text(path.name))]
     own_config = root / CONFIG_NAME
     chosen = config_path or (own_config if path.is_dir() and own_config.is_file() else None)
+    if config_path is None and chosen is not None and not _is_inside(own_config, root):
+        raise UsageProblem(
+            f"{own_config} is a link that leads out of the run", hint="give the file it means with --config"
+        )
     config = load_run_config(chosen) if chosen is not None else RunConfig()
     planned = [
         _plan_source(number, source, config)
@@ -97,29 +108,38 @@ def plan_run(path: Path, *, config_path: Path | None = None) -> RunPlan:
             (item for item in sources if not config.rule_for(item.relative).is_ignored), start=1
         )
     ]
-    name = config.name or (path.resolve().name if path.is_dir() else path.stem)
+    name = _label(config.name or path_text(path.resolve().name if path.is_dir() else path.stem))
+    if window is not None:
+        name = f"{name}@{window.part}"
     return RunPlan(
-        run_id=f"{name}-{_digest(planned, chosen)}",
+        run_id=f"{name}-{_digest(planned, chosen, window)}",
         name=name,
         root=root,
         config=config,
         sources=_with_levels(planned, config),
+        window=window,
     )
 
 
-def _digest(planned: list[PlannedSource], config_path: Path | None) -> str:
-    """Return 8 hex digits over the sorted (relative path, sha256) list and an outside run.toml."""
+def _label(text: str) -> str:
+    """Return the name of a run, level or replica as one printable line: it stands in keys and sentences."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text[:_MAX_LABEL])
+
+
+def _digest(planned: list[PlannedSource], config_path: Path | None, window: WindowRequest | None) -> str:
+    """Return 8 hex digits over the sorted (relative path, sha256) list, an outside run.toml and a window."""
     digest = hashlib.sha256()
     for item in sorted(planned, key=lambda entry: entry.source.relative):
         digest.update(f"{item.source.relative}\0{item.sha256}\n".encode())
     if config_path is not None and all(item.source.path != config_path for item in planned):
         digest.update(b"config\0" + hashlib.sha256(config_path.read_bytes()).digest())
+    if window is not None:
+        digest.update(f"window\0{window.identity}".encode())
     return digest.hexdigest()[:8]
 
 
 def _find_sources(root: Path) -> Iterator[Source]:
     """Yield the files under ``root`` in path order; hidden ones and links that lead out are left alone."""
-    real_root = root.resolve()
     walk = sorted(os.walk(root, onerror=_refuse_folder, followlinks=False))
     exports: list[str] = []
     for folder, subfolders, names in walk:
@@ -130,14 +150,19 @@ def _find_sources(root: Path) -> Iterator[Source]:
             continue
         if Path(folder).name.endswith(_EXPORT_FOLDERS):
             exports.append(relative_folder)
-            yield Source(Path(folder), relative_folder, is_dir=True)
+            yield Source(Path(folder), path_text(relative_folder), is_dir=True)
             continue
         subfolders.sort()
         for name in sorted(names):
             path = Path(folder) / name
-            inside = path.resolve().is_relative_to(real_root)
-            if not name.startswith(".") and inside and (path.is_file() or not path.exists()):
-                yield Source(path, path.relative_to(root).as_posix())
+            is_there = path.is_file() or not path.exists()
+            if not name.startswith(".") and is_there and _is_inside(path, root):
+                yield Source(path, path_text(path.relative_to(root)))
+
+
+def _is_inside(path: Path, root: Path) -> bool:
+    """Return whether a path, its links followed, lies below the root of the run."""
+    return path.resolve().is_relative_to(root.resolve())
 
 
 def _refuse_folder(error: OSError) -> None:
@@ -154,12 +179,21 @@ def _plan_source(number: int, source: Source, config: RunConfig) -> PlannedSourc
         sha256, size = _hash(source)
         if source.name != CONFIG_NAME:
             reader, sniff = pick_reader(source)
-            problem = None if reader is not None else _wrong_encoding(source)
+            problem = None if reader is not None else _broken_container(source) or _wrong_encoding(source)
     except InputError as exc:
         problem = exc.message
     except OSError as exc:
         problem = f"cannot read {source.relative}: {exc.strerror}"
     return PlannedSource(number, source, reader, sniff, context, sha256, size, problem=problem)
+
+
+def _broken_container(source: Source) -> str | None:
+    """Return why a compressed file of an unknown format gives too little to know it by."""
+    if source.compression is None:
+        return None
+    with source.open() as stream:
+        stream.read(HEAD_BYTES)
+        return stream.damage
 
 
 def _wrong_encoding(source: Source) -> str | None:
@@ -187,7 +221,7 @@ def _with_levels(planned: list[PlannedSource], config: RunConfig) -> tuple[Plann
     """Return the sources with level and replica set.
 
     A parent folder whose sub-folders each hold serving data is a sweep: one level per sub-folder. Otherwise
-    a file may state its own level (a stage in its name).
+    a file may state its own level (a stage in its name), as kernel counters do (``decode_c16``).
     ``run.toml`` decides where it says something.
     """
     tops = {item.source_id: _top_folder(item) for item in planned}
@@ -196,13 +230,34 @@ def _with_levels(planned: list[PlannedSource], config: RunConfig) -> tuple[Plann
     )
     folders = {folder for folder in serving if folder}
     is_sweep = len(folders) >= 2 and not serving.get("")
+    guesses = {
+        item.source_id: tops[item.source_id]
+        if is_sweep and tops[item.source_id] in folders
+        else item.sniff.level
+        for item in planned
+    }
+    counters = counter_levels(
+        (
+            CounterFile(item.source_id, Path(item.source.relative).as_posix())
+            for item in planned
+            if item.reader and item.reader.role == "counters" and guesses[item.source_id] is None
+        ),
+        folders if is_sweep else (),
+    )
     result = []
     for item in planned:
         rule = config.rule_for(item.source.relative)
-        guessed = tops[item.source_id] if is_sweep and tops[item.source_id] in folders else item.sniff.level
+        guessed = counters.get(item.source_id, guesses[item.source_id])
         level = rule.level if rule.level is not None else guessed
         number = rule.level_number if rule.level_number is not None else level_number(level)
-        result.append(replace(item, level=level, level_number=number, replica=rule.replica))
+        result.append(
+            replace(
+                item,
+                level=None if level is None else _label(level),
+                level_number=number,
+                replica=None if rule.replica is None else _label(rule.replica),
+            )
+        )
     return tuple(result)
 
 
