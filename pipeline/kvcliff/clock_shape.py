@@ -22,6 +22,7 @@ _MIN_CHANGES: Final = 4
 _MAX_VIOLATED_SHARE: Final = 0.25
 _RIVAL_VIOLATED_SHARE: Final = 0.03
 _PAIR_BUDGET: Final = 600_000
+_PAIRS_AT_ONCE: Final = 200_000
 _MIN_KEPT_SAMPLES: Final = 60
 #: Curves that must agree, the first set that both sides have; KV never decides alone.
 _CURVES: Final = (("running", "waiting"), ("unfinished",))
@@ -180,12 +181,19 @@ def _hits(samples: pl.DataFrame, pieces: pl.DataFrame, names: tuple[str, ...]) -
         for name in names
     )
     near = pl.col("kv").is_between(pl.col("kv_least") - _KV_TOLERANCE, pl.col("kv_most") + _KV_TOLERANCE)
-    pairs = samples.join(pieces, how="cross").filter(fits & near.fill_null(value=True))
-    ranges = pairs.select(
-        "sample_no",
-        (pl.col("from_ns") - pl.col("hi_ns") - _SLACK_NS).alias("low"),
-        (pl.col("until_ns") - pl.col("lo_ns") + _SLACK_NS).alias("high"),
-    ).sort("sample_no", "low", "high")
+    # A cross join is held in memory, so that it is made for a few samples at a time.
+    batch_size = max(_PAIRS_AT_ONCE // max(pieces.height, 1), 1)
+    parts = [
+        batch.join(pieces, how="cross")
+        .filter(fits & near.fill_null(value=True))
+        .select(
+            "sample_no",
+            (pl.col("from_ns") - pl.col("hi_ns") - _SLACK_NS).alias("low"),
+            (pl.col("until_ns") - pl.col("lo_ns") + _SLACK_NS).alias("high"),
+        )
+        for batch in samples.iter_slices(batch_size)
+    ]
+    ranges = pl.concat(parts).sort("sample_no", "low", "high")
     reach = pl.col("high").cum_max().over("sample_no").shift(1).over("sample_no")
     islands = ranges.with_columns(
         (pl.col("low") > reach).fill_null(value=True).cum_sum().alias("island"),

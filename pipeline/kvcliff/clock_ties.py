@@ -23,14 +23,19 @@ _SAME_START_NS = NS_PER_S
 _YEAR_REACH_NS = 26 * 3600 * NS_PER_S
 
 
-def find_ties(con: duckdb.DuckDBPyConnection, sources: tuple[ClockSource, ...]) -> tuple[Tie, ...]:
+def find_ties(
+    con: duckdb.DuckDBPyConnection,
+    sources: tuple[ClockSource, ...],
+    tied_ids: frozenset[int] = frozenset(),
+) -> tuple[Tie, ...]:
     """Return the best tie of every pair of sources that have something in common.
 
     Args:
         con: connection with the raw tables.
         sources: the sources of the run.
+        tied_ids: sources whose times were told by another one: they say nothing more about clocks.
     """
-    timed = [source for source in sources if source.first_ns is not None]
+    timed = [source for source in sources if source.first_ns is not None and source.source_id not in tied_ids]
     streams = {
         source.source_id: _events(con, source, timed) for source in timed if source.role in _EVENT_ROLES
     }

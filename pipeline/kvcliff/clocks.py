@@ -4,6 +4,7 @@ import duckdb
 import polars as pl
 
 from kvcliff.arrow import ArrowStream
+from kvcliff.clock_scrape_order import place_scrapes
 from kvcliff.clock_sources import read_clock_sources
 from kvcliff.clock_ties import find_ties
 from kvcliff.clock_tree import PlacedClock, place_clocks
@@ -27,8 +28,10 @@ def align_clocks(con: duckdb.DuckDBPyConnection, config: RunConfig) -> None:
         con: connection with the temporary raw tables, ``sources`` and an empty ``clocks``.
         config: run.toml; a clock offset that it gives wins over every computed one.
     """
+    by_order = place_scrapes(con)
     sources = read_clock_sources(con, config)
-    _write(con, place_clocks(sources, find_ties(con, sources)))
+    ties = find_ties(con, sources, frozenset(tie.left_id for tie in by_order))
+    _write(con, place_clocks(sources, (*ties, *by_order)))
 
 
 def _write(con: duckdb.DuckDBPyConnection, places: tuple[PlacedClock, ...]) -> None:

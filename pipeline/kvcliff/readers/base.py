@@ -1,5 +1,6 @@
 """What every reader is made of: a source to look at, a sink to write to, a report of what was read."""
 
+import os
 import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -84,9 +85,10 @@ class Source:
         if self.is_dir or not self.head.startswith(b"SQLite format 3\x00"):
             return MappingProxyType({})
         try:
-            with closing(
-                sqlite3.connect(f"file:{quote(str(self.path))}?mode=ro&immutable=1", uri=True)
-            ) as db:
+            # A name need not be UTF-8, neither that of the file nor those of its tables.
+            uri = f"file:{quote(os.fsencode(self.path))}?mode=ro&immutable=1"
+            with closing(sqlite3.connect(uri, uri=True)) as db:
+                db.text_factory = lambda raw: raw.decode("utf-8", "replace")
                 names = [
                     row[0]
                     for row in db.execute("select name from sqlite_master where type = 'table' order by name")
@@ -95,7 +97,8 @@ class Source:
                     name: tuple(row[1] for row in db.execute("select * from pragma_table_info(?)", (name,)))
                     for name in names
                 }
-        except sqlite3.Error:
+        except (sqlite3.Error, UnicodeDecodeError):
+            # The message about a damaged schema quotes it, whatever its bytes are.
             return MappingProxyType({})
         return MappingProxyType(columns)
 

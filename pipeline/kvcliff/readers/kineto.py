@@ -133,7 +133,11 @@ def _value_after(key: re.Pattern[bytes], text: bytes) -> Any:
             return None
         behind = int(end.group(1))
         value = rest[: max(rest.rfind(b"]", 0, behind), rest.rfind(b"}", 0, behind)) + 1]
-    return msgspec.json.decode(value)
+    try:
+        return msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        # The cut took another bracket for its end: the text is damaged.
+        return None
 
 
 def _number(value: object) -> int | None:

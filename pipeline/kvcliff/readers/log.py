@@ -9,6 +9,7 @@ from typing import Final
 import polars as pl
 
 from kvcliff.readers.base import NO_MATCH, LoadReport, ReadContext, Reader, Sink, Sniff, Source
+from kvcliff.readers.lines import GRAMMARS
 from kvcliff.readers.log_rows import (
     ACCESS,
     EVENTS,
@@ -144,10 +145,18 @@ def load(source: Source, sink: Sink, context: ReadContext) -> LoadReport:
     )
 
 
+def _title() -> str:
+    """Return which producers are read, those that no recording was seen of apart."""
+    tried, untried = (
+        ", ".join(grammar.title for grammar in GRAMMARS if grammar.tried_on_real_files is is_tried)
+        for is_tried in (True, False)
+    )
+    return f"serving log ({tried}; not yet tried on real files: {untried})"
+
+
 READER: Final = Reader(
     name="log",
-    title="serving log (vLLM; not yet tried on real files: SGLang, TensorRT-LLM, TGI, LMDeploy, llama.cpp, "
-    "Ollama, LMCache, Mooncake)",
+    title=_title(),
     tables=(
         STATS,
         ITERATIONS,

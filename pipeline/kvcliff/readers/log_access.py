@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from kvcliff.readers.lines.base import AccessRow
 from kvcliff.readers.log_rows import LogRows
 from kvcliff.units import NS_PER_S
 
@@ -58,19 +57,6 @@ def classify_access(text: bytes) -> PathClass | None:
     return _CLASSES.get(path, "other"), int(match["status"])
 
 
-@dataclass
-class _Slot:
-    """Lines of one text since the last stamp, beyond the first one.
-
-    Attributes:
-        kind: path class and status of the text.
-        count: further lines.
-    """
-
-    kind: PathClass
-    count: int = 0
-
-
 @dataclass(frozen=True)
 class _StampedForm:
     """How the stamped access lines of one second look, so that the next one is known without a parser.
@@ -98,10 +84,15 @@ class AccessCounter:
 
     Attributes:
         rows: where full counts go.
+        slots: the count (and line number) of each text met since the last stamp; texts of one kind share it.
+        has_own_stamps: whether the lines counted now have stamps of their own.
+        begun_count: lines that :meth:`take` counted and that were the first of their text since a stamp.
     """
 
     rows: LogRows
-    _slots: dict[bytes, _Slot] = field(default_factory=dict)
+    slots: dict[bytes, list[int]] = field(default_factory=dict)
+    has_own_stamps: bool = False
+    begun_count: int = 0
     _counts: dict[PathClass, list[int]] = field(default_factory=dict)
     _kinds: dict[bytes, PathClass | None] = field(default_factory=dict)
     _form: _StampedForm | None = None
@@ -110,27 +101,26 @@ class AccessCounter:
     _own_first_ns: int | None = None
     _own_last_ns: int | None = None
 
-    def repeat(self, line: bytes, start: int) -> bool:
-        """Count a line that begins like uvicorn's at ``start``, if its text came since the last stamp."""
-        slot = self._slots.get(line[line.find(ACCESS_MARK, start) :])
-        if slot is None or self._own_first_ns is not None:
+    def take(self, line: bytes, start: int, line_no: int) -> bool:
+        """Count a line that begins like uvicorn's at ``start``, if its text came before."""
+        if self.has_own_stamps:
             return False
-        slot.count += 1
-        return True
-
-    def begin(self, line: bytes, start: int, line_no: int) -> bool:
-        """Count a line that begins like uvicorn's at ``start``, if its text came before the last stamp."""
         at = line.find(ACCESS_MARK, start)
         text = line[at:]
+        slot = self.slots.get(text)
+        if slot is not None:
+            slot[0] += 1
+            return True
         kind = self._kinds.get(text)
+        address_at = start + len(ACCESS_HEAD)
         if (
             kind is None
-            or self._own_first_ns is not None
-            or b" " in line[start + len(ACCESS_HEAD) : at]
-            or at > start + len(ACCESS_HEAD) + ADDRESS_LIMIT
+            or at > address_at + ADDRESS_LIMIT
+            or b" " in line[address_at:at]
             or kind[0].endswith(_PROFILE)
         ):
             return False
+        self.begun_count += 1
         self.count(text, kind, line_no, None)
         return True
 
@@ -140,10 +130,10 @@ class AccessCounter:
         if form is None or not line.startswith(form.second) or not line.startswith(form.rest, form.rest_at):
             return False
         fraction = line[20 : form.rest_at]
-        slot = self._slots.get(line[line.find(ACCESS_MARK, form.rest_at) :])
+        slot = self.slots.get(line[line.find(ACCESS_MARK, form.rest_at) :])
         if slot is None or not fraction.isdigit():
             return False
-        slot.count += 1
+        slot[0] += 1
         self._widen(form.second_ns + int(fraction) * form.unit_ns)
         return True
 
@@ -152,10 +142,10 @@ class AccessCounter:
         bracket = self._bracket
         if not bracket or not line.startswith(bracket):
             return False
-        slot = self._slots.get(line[line.find(ACCESS_MARK, len(bracket)) :])
+        slot = self.slots.get(line[line.find(ACCESS_MARK, len(bracket)) :])
         if slot is None:
             return False
-        slot.count += 1
+        slot[0] += 1
         return True
 
     def kind_of(self, text: bytes) -> PathClass | None:
@@ -191,38 +181,36 @@ class AccessCounter:
             stamp_ns: [ns] the line's own stamp.
             line: the whole line as it stands in the file, to learn its form from.
         """
-        if self._counts and (stamp_ns is None) != (self._own_first_ns is None):
+        if self._counts and (stamp_ns is not None) != self.has_own_stamps:
             self.flush(self._after_ns)
         if stamp_ns is not None:
             self._widen(stamp_ns)
             self._learn(line, stamp_ns)
-        # Profiler requests are events: each is looked at.
-        is_repeatable = len(text) <= _TEXT_LIMIT and not kind[0].endswith(_PROFILE)
-        if is_repeatable and len(self._slots) < _SLOT_LIMIT:
-            self._slots.setdefault(text, _Slot(kind))
         known = self._counts.get(kind)
         if known is None:
-            self._counts[kind] = [1, line_no]
+            known = self._counts[kind] = [1, line_no]
         else:
             known[0] += 1
+        # Profiler requests are events: each is looked at.
+        if len(text) <= _TEXT_LIMIT and len(self.slots) < _SLOT_LIMIT and not kind[0].endswith(_PROFILE):
+            self.slots[text] = known
 
     def flush(self, before_ns: int | None) -> None:
         """Write the counts since the last stamp; ``before_ns`` is the next, ``None`` at the file's end."""
         if not self._counts:
             return
-        for slot in self._slots.values():
-            self._counts[slot.kind][0] += slot.count
         after_ns = self._after_ns
-        if self._own_first_ns is not None:
+        if self.has_own_stamps:
             after_ns, before_ns = self._own_first_ns, self._own_last_ns
+            self._form = self._own_first_ns = self._own_last_ns = None
+            self._bracket, self.has_own_stamps = b"", False
         for (path_class, status), (count, line_no) in self._counts.items():
-            self.rows.add_access(AccessRow(line_no, path_class, status, count, after_ns, before_ns))
+            self.rows.add_access((line_no, path_class, status, count, after_ns, before_ns))
         self._counts.clear()
-        self._slots.clear()
-        self._form = self._own_first_ns = self._own_last_ns = None
-        self._bracket = b""
+        self.slots.clear()
 
     def _widen(self, stamp_ns: int) -> None:
+        self.has_own_stamps = True
         if self._own_first_ns is None or stamp_ns < self._own_first_ns:
             self._own_first_ns = stamp_ns
         if self._own_last_ns is None or stamp_ns > self._own_last_ns:

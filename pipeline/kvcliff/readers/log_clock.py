@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from kvcliff.readers.base import ReadContext
@@ -14,6 +15,7 @@ NOMINAL_YEAR: Final = 2000
 #: A step back in time of more than this is another recording appended to the file, not a late line.
 SEGMENT_STEP_NS: Final = 12 * 3600 * NS_PER_S
 _DAY_NS: Final = 86_400 * NS_PER_S
+_LAST_SECOND: Final = 59
 _QUARTER_HOUR_NS: Final = 900 * NS_PER_S
 _ZONE_LIMIT_NS: Final = 15 * 3600 * NS_PER_S
 #: Names under which a file says in ``raw_settings`` what its stamps carry.
@@ -90,6 +92,13 @@ class StreamClock:
             return self._placed(local, NS_PER_S, is_year_known=known)
         local += envelope.month_day_fraction_ns
         return self._placed(local, envelope.outer_resolution_ns, is_year_known=known)
+
+    def resolve_plain(self, stamp: bytes) -> int | None:
+        """Return the time that :meth:`resolve` gives a stamp with no other layer around it, in ns."""
+        local = self._local_ns(stamp, self._hint_ns)
+        offset_s = self.context.time_zone_offset_s
+        offset_ns = self._zone_offset_ns if offset_s is None else offset_s * NS_PER_S
+        return None if local is None else local - (offset_ns or 0)
 
     def _dated_by_itself(self, local_ns: int, resolution_ns: int) -> Instant:
         """Return the time of a stamp with a year; it lends its year to those of the stream that have none.
@@ -194,8 +203,15 @@ def year_of_ns(ns: int) -> int:
     return next((y for y, start in starts if start is not None and start <= ns), year - 1)
 
 
+@lru_cache(maxsize=2048)
+def _minute_in_year(year: int, minute: bytes) -> int | None:
+    return calendar_ns(b"%04d-%s:00" % (year, minute)) if 1970 <= year <= 2200 else None
+
+
 def _in_year(year: int, stamp: bytes) -> int | None:
-    return calendar_ns(b"%04d-%s" % (year, stamp)) if 1970 <= year <= 2200 else None
+    """Return ``MM-DD HH:MM:SS`` in a year; the calendar is asked once a minute only."""
+    minute_ns, second = _minute_in_year(year, stamp[:11]), int(stamp[12:14])
+    return None if minute_ns is None or second > _LAST_SECOND else minute_ns + second * NS_PER_S
 
 
 @dataclass

@@ -11,7 +11,6 @@ from kvcliff.readers.base import Sink
 from kvcliff.readers.lines.base import (
     AccessRow,
     EventRow,
-    Handled,
     IterationRow,
     LookupRow,
     OwnedRequest,
@@ -125,9 +124,9 @@ class LogRows:
 
     def add(self, row: Row) -> bool:
         """Take one row; false when it is a hit rate that has no stats row to belong to."""
-        if isinstance(row, EventRow):
-            # A plain tuple of plain values is none of the garbage collector's business; a named one is.
-            self._append(EVENTS, tuple(row))
+        table = _PLAIN.get(type(row))
+        if table is not None:
+            self._append(table, row)
         elif isinstance(row, StatsRow):
             self._stats_index[row.engine] = self._stats_flushed + len(self._buffers[STATS])
             self._append(STATS, row)
@@ -144,13 +143,21 @@ class LogRows:
         elif isinstance(row, OwnedRequest):
             part = row.row
             self._append(REQUESTS, part._replace(request_id=self._owners.get(part.engine)))
-        elif not isinstance(row, Handled):
-            self._append(_PLAIN[type(row)], row)
         return True
 
-    def add_access(self, row: AccessRow) -> None:
-        """Take one row of counted access lines."""
-        self._append(ACCESS, tuple(row))
+    @property
+    def events(self) -> list[tuple[object, ...]]:
+        """Rows of events not handed over yet; who appends an event's values to it calls :meth:`trim`."""
+        return self._buffers[EVENTS]
+
+    def trim(self) -> None:
+        """Hand over the events when there are many."""
+        if len(self.events) >= _CHUNK_ROWS:
+            self._flush(EVENTS, held=0)
+
+    def add_access(self, row: tuple[object, ...]) -> None:
+        """Take the values of an :class:`AccessRow`."""
+        self._append(ACCESS, row)
 
     def finish(self) -> None:
         """Hand over everything that is left."""
@@ -172,7 +179,7 @@ class LogRows:
         types = _TYPES[table]
         frame = pl.DataFrame([_column(n, t, c) for (n, t), c in zip(types.items(), columns, strict=True)])
         self.row_count += self.sink.append(table, frame)
-        self._buffers[table] = buffer[len(ready) :]
+        del buffer[: len(ready)]
         if table == STATS:
             self._stats_flushed += len(ready)
 
@@ -236,7 +243,7 @@ class LogRows:
 
 def _column(name: str, kind: pl.DataType, values: tuple[object, ...]) -> pl.Series:
     """Return a column; one without any value, which most are, is not built value by value."""
-    if values.count(None) == len(values):
+    if values[0] is None and values.count(None) == len(values):
         return pl.Series(name, [None], kind).new_from_index(0, len(values))
     return pl.Series(name, values, kind)
 

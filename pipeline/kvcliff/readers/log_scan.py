@@ -12,13 +12,15 @@ from kvcliff.readers.lines import GRAMMARS
 from kvcliff.readers.lines.base import (
     EventRow,
     Grammar,
+    IterationRow,
     Record,
     Row,
     Rule,
     SettingRow,
+    StatsRow,
     UnreadableLineError,
 )
-from kvcliff.readers.lines.vllm_hot import HOT_READERS, HOT_START_BYTES
+from kvcliff.readers.lines.vllm_hot import HOT_READERS, HOT_START_BYTES, HotReader
 from kvcliff.readers.log_access import ACCESS_HEAD, ACCESS_MARK, ADDRESS_LIMIT, AccessCounter
 from kvcliff.readers.log_clock import ClockFacts, StreamClock
 from kvcliff.readers.log_dispatch import HeadRules, dispatch_of
@@ -47,6 +49,8 @@ _GLUED = re.compile(
 )
 _HOT_PRODUCER, _HOT_RULE = "vllm", "hot"
 _HOT_READERS: Final = dict(HOT_READERS)
+#: What those readers give, but for the plain tuples of events.
+_NAMED_ROWS: Final = (StatsRow, IterationRow)
 #: Lines of these kinds are most of a log: level, where the stamp lies, and where the source line begins.
 _HOT_LEVEL: Final = b"INFO "
 _STAMP_AT, _SOURCE_AT = len(_HOT_LEVEL), len(_HOT_LEVEL) + len(b"MM-DD HH:MM:SS")
@@ -66,6 +70,8 @@ class _StreamState:
     access: AccessCounter
     last_ns: int | None = None
     last_stamp: bytes | None = None
+    #: Whether the clock facts of stamps with no layer around them are noted: later ones cannot be weaker.
+    is_plain_noted: bool = False
 
 
 @dataclass
@@ -87,6 +93,10 @@ class ScanCounts:
     first_skip_reason: str | None = None
 
 
+def _engine_of(envelope: Envelope) -> str:
+    return envelope.process.engine_no if envelope.process else "0"
+
+
 class LogScan:
     """Reads the lines of one log in their order and collects rows."""
 
@@ -104,6 +114,8 @@ class LogScan:
         self._pieces: dict[tuple[str, str], tuple[int, Envelope]] = {}
         #: What stood between stamp and message in heads of vLLM that were read by their pattern.
         self._hot_sources: set[bytes] = set()
+        #: The reader of a message by what stands before it (behind the stamp) and its first bytes.
+        self._hot_readers: dict[bytes, HotReader] = {}
 
     def read(self, line_no: int, lines: Iterable[bytes]) -> int:
         """Take physical lines without their line ends.
@@ -115,12 +127,32 @@ class LogScan:
         Returns:
             The number of the last line.
         """
-        # Logs are mostly access lines whose text came before: those take the short way out of this loop.
+        # Logs are mostly access lines whose text came before, and frequent lines of the process and second
+        # of the line before: those take the short way out of this loop, which calls little for them.
         access, bare, of_process = self._access, self._bare, self._envelopes.of_process
+        slots, readers, add_event = access.slots, self._hot_readers, self._rows.events.append
         known, prefix = None, b"\n"
+        access_head, access_at = b"\n", 0
+        hot_head, hot_at, engine, src_ns, hot_count = b"\n", 0, "", None, 0
         for line in lines:
             line_no += 1
-            if not line:
+            if line.startswith(hot_head):
+                message_at = line.find(b"] ", hot_at, hot_at + _SOURCE_LIMIT) + 2
+                reader = readers.get(line[hot_at : message_at + HOT_START_BYTES])
+                row = None if reader is None else reader(line_no, src_ns, engine, line, message_at)
+                if row is not None:
+                    hot_count += 1
+                    if isinstance(row, _NAMED_ROWS):
+                        self._rows.add(row)
+                    else:
+                        add_event(row)
+                    continue
+            elif line.startswith(access_head):
+                slot = slots.get(line[line.find(ACCESS_MARK, access_at) :])
+                if slot is not None and not access.has_own_stamps:
+                    slot[0] += 1
+                    continue
+            elif not line:
                 continue
             start, envelope, first = 0, bare, line[0]
             if first == _PARENTHESIS:
@@ -130,24 +162,34 @@ class LogScan:
                 if known is not None:
                     start, envelope = known
             if line.startswith(ACCESS_HEAD, start):
-                if access.repeat(line, start):
-                    continue
-                if access.begin(line, start, line_no):
-                    self.counts.heads += 1
-                    self.counts.access += 1
+                access_head, access_at = line[: start + len(ACCESS_HEAD)], start
+                if access.take(line, start, line_no):
                     continue
             elif line.startswith(_HOT_LEVEL, start):
                 if self._is_hot(line_no, envelope, line, start):
+                    hot_at = start + _SOURCE_AT
+                    hot_head = line[:hot_at]
+                    engine, src_ns = _engine_of(envelope), self._streams[""].last_ns
+                    hot_count += 1
                     continue
             elif (first in _DIGITS and access.repeat_stamped(line)) or (
                 first == _BRACKET and access.repeat_bracketed(line)
             ):
                 continue
+            # Any other line may move the clock.
+            hot_head = b"\n"
             head = None if b"\x1b" in line else self._head(line, start)
             if head is not None:
                 self._headed(line_no, envelope, head, line, line)
             else:
                 self._wrapped(line_no, Envelope(strip_colours(line)), line)
+        self._rows.trim()
+        self.counts.heads += access.begun_count
+        self.counts.access += access.begun_count
+        access.begun_count = 0
+        if hot_count:
+            self.counts.heads += hot_count
+            self.counts.rows[_HOT_RULE] = self.counts.rows.get(_HOT_RULE, 0) + hot_count
         return line_no
 
     def _is_hot(self, line_no: int, envelope: Envelope, line: bytes, start: int) -> bool:
@@ -159,18 +201,25 @@ class LogScan:
             return False
         stamp = line[start + _STAMP_AT : source_at]
         if stamp != state.last_stamp:
-            if _STAMP.fullmatch(stamp) is None:
+            # The envelope holds no stamp: it is the bare one, or names a process.
+            if not state.is_plain_noted or _STAMP.fullmatch(stamp) is None:
                 return False
-            self._take_stamp(line_no, state, envelope, stamp)
+            src_ns = state.clock.resolve_plain(stamp)
+            if src_ns is None:
+                return False
+            state.last_stamp, state.last_ns = stamp, src_ns
+            state.access.observe(src_ns)
         read = _HOT_READERS.get(line[message_at : message_at + HOT_START_BYTES])
         if read is None:
             return False
-        engine = envelope.process.engine_no if envelope.process else "0"
-        row = read(line_no, state.last_ns, engine, line, message_at)
+        row = read(line_no, state.last_ns, _engine_of(envelope), line, message_at)
         if row is None:
             return False
-        self.counts.heads += 1
-        self._add(_HOT_RULE, row)
+        self._hot_readers[line[source_at : message_at + HOT_START_BYTES]] = read
+        if isinstance(row, _NAMED_ROWS):
+            self._rows.add(row)
+        else:
+            self._rows.events.append(row)
         return True
 
     def _note_source(self, head: re.Match[bytes]) -> None:
@@ -179,6 +228,7 @@ class LogScan:
         if text.startswith(_HOT_LEVEL) and head.start(2) - head.start() == _STAMP_AT and text.endswith(b"] "):
             if len(self._hot_sources) >= _SOURCES_LIMIT:
                 self._hot_sources.clear()
+                self._hot_readers.clear()
             self._hot_sources.add(text[_SOURCE_AT:])
 
     def finish(self) -> None:
@@ -334,6 +384,7 @@ class LogScan:
         state.last_ns = instant.src_ns
         state.access.observe(instant.src_ns)
         is_outer = stamp is None or envelope.outer_ns is not None
+        state.is_plain_noted |= not is_outer and not envelope.is_stamped
         self._clock_facts.note(instant, line_no, is_outer=is_outer)
         return True
 

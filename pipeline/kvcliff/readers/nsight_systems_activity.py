@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from kvcliff.readers.nsight_systems_export import Column, Export
+from kvcliff.readers.nsight_systems_export import Bits, Column, Export, Only
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 GRAPHS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
@@ -15,8 +15,8 @@ SETS = "CUPTI_ACTIVITY_KIND_MEMSET"
 CALLS = "CUPTI_ACTIVITY_KIND_RUNTIME"
 
 #: Process key: the global id without its thread part; negative ids are unsigned ones reinterpreted.
-_PROCESS = "({} >> 24) & 1099511627775"
-_THREAD = "{} & 16777215"
+_PROCESS = Bits(24, 0xFF_FFFF_FFFF)
+_THREAD = Bits(0, 0xFF_FFFF)
 #: deviceId of work that the host started for no particular device.
 _NO_DEVICE = 2**31 - 1
 _COPY_KINDS = {
@@ -226,7 +226,7 @@ def read_kernels(
         else column
         for column in _KERNEL_COLUMNS
     ]
-    for frame in export.frames(KERNELS, columns):
+    for frame in export.event_frames(KERNELS, columns):
         placed = devices.place(_shifted(_numbered(frame, "kernel_no", number), shift_ns))
         notes.note(placed)
         yield placed.drop("short_id")
@@ -291,10 +291,9 @@ def read_launches(export: Export, shift_ns: int) -> Iterator[pl.DataFrame]:
     kinds = call_kinds(export)
     if not kinds or not export.has(CALLS, "nameId", "correlationId"):
         return
-    ids = "[" + ",".join(str(key) for key in sorted(kinds)) + "]"
-    condition = "nameId in (select value from json_each(?)) and correlationId is not null"
+    only = Only("nameId", tuple(sorted(kinds)), "correlationId")
     seen = _SeenCalls()
-    for frame in export.frames(CALLS, _CALL_COLUMNS, condition, (ids,)):
+    for frame in export.event_frames(CALLS, _CALL_COLUMNS, only):
         call = pl.col("name_id").replace_strict(kinds, default=None, return_dtype=pl.String).alias("call")
         yield seen.only_new(_shifted(frame.with_columns(call).drop("name_id"), shift_ns))
 
@@ -335,7 +334,6 @@ def last_event_ns(export: Export, shift_ns: int, notes: KernelNotes) -> int:
     """Return the latest end among GPU work, API and OS calls of the export (0 when there is none)."""
     latest = notes.last_end_ns
     for table in (GRAPHS, COPIES, SETS, CALLS, "OSRT_API"):
-        if export.has(table, "end"):
-            end = export.number(f'select max("end") from "{table}"')  # noqa: S608
-            latest = max(latest, 0 if end is None else end - shift_ns)
+        end = export.latest(table, "end")
+        latest = max(latest, 0 if end is None else end - shift_ns)
     return latest

@@ -211,11 +211,7 @@ def _process_state(processes: Processes) -> tuple[Diagnosis, ...]:
 
 def _cut(export: Export, facts: CaptureFacts, rule: _DiagnosticRule, count: int) -> Diagnosis:
     """Say from when on the GPU events are missing: behind the last one that was recorded."""
-    ends = [
-        export.number(f'select max("end") from "{table}"')  # noqa: S608
-        for table in (activity.KERNELS, activity.GRAPHS, activity.COPIES)
-        if export.has(table, "end")
-    ]
+    ends = [export.latest(table, "end") for table in (activity.KERNELS, activity.GRAPHS, activity.COPIES)]
     until_ns = max(end for end in (*ends, 0) if end is not None) - facts.shift_ns
     reason = f"{rule.reason}; GPU work after {until_ns / 1e9:.3f} s of the capture is missing"
     return Diagnosis("kernels", "partial", reason, count, until_ns)
@@ -239,11 +235,7 @@ def _graph_state(export: Export, node_count: int) -> Diagnosis:
 
 def _graph_call_count(export: Export) -> int:
     ids = [key for key, kind in activity.call_kinds(export).items() if kind == "graph"]
-    if not ids or not export.has(activity.CALLS, "nameId"):
-        return 0
-    chosen = "[" + ",".join(map(str, ids)) + "]"
-    sql = f"select count(*) from {activity.CALLS} where nameId in (select value from json_each(?))"  # noqa: S608
-    return export.number(sql, (chosen,)) or 0
+    return export.value_count(activity.CALLS, "nameId", ids)
 
 
 def _nvtx_state(

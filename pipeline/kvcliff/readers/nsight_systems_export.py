@@ -16,6 +16,7 @@ import polars as pl
 
 from kvcliff.errors import InputError
 from kvcliff.readers.base import Source
+from kvcliff.readers.nsight_systems_files import TableFile
 from kvcliff.readers.nsight_systems_forms import REFUSALS, SQLITE_MAGIC, TITLES, Form, form_of
 from kvcliff.readers.nsight_systems_report import export_command, export_report
 from kvcliff.readers.nsight_systems_tables import arrows_to_sqlite, folder_to_sqlite
@@ -27,7 +28,53 @@ EXPORT_HINT = (
     "export it with the nsys that recorded it: nsys export -t sqlite -f true -o run.sqlite run.nsys-rep"
 )
 _AGAIN_HINT = "copy the file again, or " + EXPORT_HINT
-_ADBC_ERRORS = (adbc_driver_manager.Error, pl.exceptions.PolarsError, OverflowError)
+_ADBC_ERRORS = (adbc_driver_manager.Error, pl.exceptions.PolarsError, OverflowError, UnicodeDecodeError)
+
+
+@dataclass(frozen=True)
+class Bits:
+    """The part of an integer that is read.
+
+    Attributes:
+        shift: low bits that are left out.
+        mask: the bits kept after that.
+    """
+
+    shift: int
+    mask: int
+
+    def sql(self, value: str) -> str:
+        """Return the part of an SQL value; the shift of a negative number fills with ones."""
+        return f"({value} >> {self.shift}) & {self.mask}"
+
+    def of(self, value: pl.Expr) -> pl.Expr:
+        """Return the part of a column of integers."""
+        return value.cast(pl.Int64).floordiv(1 << self.shift) & self.mask
+
+
+@dataclass(frozen=True)
+class Only:
+    """Which rows of a table are read: those with one of some integers in one column and any in another.
+
+    Attributes:
+        column: column whose values are chosen.
+        values: the values.
+        known: column that must not be NULL.
+    """
+
+    column: str
+    values: tuple[int, ...]
+    known: str
+
+    def sql(self) -> tuple[str, str]:
+        """Return the condition and the value of its one parameter."""
+        condition = f'"{self.column}" in (select value from json_each(?)) and "{self.known}" is not null'
+        return condition, "[" + ",".join(map(str, self.values)) + "]"
+
+    def rows_of(self) -> pl.Expr:
+        """Return the condition for a frame with the export's columns."""
+        chosen = pl.col(self.column).cast(pl.Int64).is_in(list(self.values))
+        return chosen & pl.col(self.known).is_not_null()
 
 
 @dataclass(frozen=True)
@@ -38,14 +85,14 @@ class Column:
         name: name in the frame.
         export: column of the export; NULL when the export's version has none.
         dtype: type in the frame.
-        expression: SQL over the export's column (``{}``), applied when the column exists.
+        bits: the part of the integer that is read, all of it when left out.
         is_bits: an unsigned 64-bit id, which SQLite stores as a signed number.
     """
 
     name: str
     export: str
     dtype: pl.DataType | type[pl.DataType]
-    expression: str = "{}"
+    bits: Bits | None = None
     is_bits: bool = False
 
     def cast(self) -> pl.Expr:
@@ -56,7 +103,16 @@ class Column:
 
     def over(self, present: Collection[str]) -> str:
         """Return the SQL of the value, given the columns that the table has."""
-        return self.expression.format(f'"{self.export}"') if self.export in present else "null"
+        if self.export not in present:
+            return "null"
+        return self.bits.sql(f'"{self.export}"') if self.bits is not None else f'"{self.export}"'
+
+    def of(self, present: Collection[str]) -> pl.Expr:
+        """Return the same value in a frame with the export's columns."""
+        if self.export not in present:
+            return pl.lit(None, pl.Int64).alias(self.name)
+        value = pl.col(self.export)
+        return (self.bits.of(value) if self.bits is not None else value).alias(self.name)
 
 
 class Export:
@@ -65,8 +121,9 @@ class Export:
     Small questions are answered as tuples (:meth:`rows`), event tables as frames (:meth:`frames`).
     """
 
-    def __init__(self, path: Path, relative: str) -> None:
+    def __init__(self, path: Path, relative: str, in_place: Mapping[str, TableFile] | None = None) -> None:
         self.relative = relative
+        self._in_place = in_place or {}
         self._uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
         self._db = sqlite3.connect(self._uri, uri=True)
         # Texts of unknown origin may hold bytes that are no UTF-8; they must not stop the reading.
@@ -93,7 +150,7 @@ class Export:
         """
         try:
             return self._db.execute(sql, parameters).fetchall()
-        except sqlite3.Error as exc:
+        except (sqlite3.Error, UnicodeDecodeError) as exc:
             raise self._damaged(exc) from exc
 
     def number(self, sql: str, parameters: Sequence[object] = ()) -> int | None:
@@ -104,7 +161,53 @@ class Export:
 
     def row_count(self, table: str) -> int:
         """Return the rows of a table; 0 when the export has no such table."""
+        if table in self._in_place:
+            return self._in_place[table].row_count()
         return self.number(f'select count(*) from "{table}"') or 0 if self.has(table) else 0  # noqa: S608
+
+    def latest(self, table: str, column: str) -> int | None:
+        """Return the highest value of a column; ``None`` when it has none, or does not exist."""
+        if not self.has(table, column):
+            return None
+        if table in self._in_place:
+            return self._in_place[table].latest(column)
+        return self.number(f'select max("{column}") from "{table}"')  # noqa: S608
+
+    def value_count(self, table: str, column: str, values: Sequence[int]) -> int:
+        """Return how many rows have one of the values in a column; 0 when it does not exist."""
+        if not self.has(table, column):
+            return 0
+        if table in self._in_place:
+            return self._in_place[table].value_count(column, values)
+        ids = "[" + ",".join(map(str, values)) + "]"
+        sql = f'select count(*) from "{table}" where "{column}" in (select value from json_each(?))'  # noqa: S608
+        return self.number(sql, (ids,)) or 0
+
+    def event_frames(
+        self, table: str, columns: Sequence[Column], only: Only | None = None
+    ) -> Iterator[pl.DataFrame]:
+        """Yield the rows of one event table in row order, a batch at a time, from wherever it lies.
+
+        Args:
+            table: table of the export; nothing is yielded when it is absent.
+            columns: what to read.
+            only: which rows.
+
+        Raises:
+            InputError: the file is damaged or a value has an impossible type.
+        """
+        if table not in self._in_place:
+            where, ids = only.sql() if only is not None else ("", "")
+            yield from self.frames(table, columns, where, (ids,) if only is not None else ())
+            return
+        present = self.tables[table]
+        values = [column.of(present) for column in columns]
+        casts = [column.cast() for column in columns]
+        wanted = {column.export for column in columns} | ({only.column, only.known} if only else set())
+        for frame in self._in_place[table].frames([name for name in present if name in wanted]):
+            kept = frame.filter(only.rows_of()) if only is not None else frame
+            if kept.height:
+                yield kept.select(values).select(casts)
 
     def frames(
         self, table: str, columns: Sequence[Column], where: str = "", parameters: Sequence[object] = ()
@@ -158,10 +261,11 @@ class Export:
 
     def _read_schema(self) -> dict[str, tuple[str, ...]]:
         names = self.rows("select name from sqlite_master where type = 'table' order by name")
-        return {
+        schema = {
             name: tuple(row[0] for row in self.rows("select name from pragma_table_info(?)", (name,)))
             for (name,) in names
         }
+        return schema | {table: file.columns for table, file in self._in_place.items()}
 
     def _damaged(self, exc: Exception) -> InputError:
         where = f"{type(exc).__name__} while reading it"
@@ -188,10 +292,10 @@ def open_export(source: Source) -> Iterator[Export]:
         InputError: it is no export, it is cut or damaged, or its form cannot be read.
     """
     with tempfile.TemporaryDirectory(prefix="kvcliff-") as folder:
-        path = _sqlite_file(source, Path(folder))
+        path, in_place = _sqlite_file(source, Path(folder))
         try:
-            export = Export(path, source.relative)
-        except sqlite3.Error as exc:
+            export = Export(path, source.relative, in_place)
+        except (sqlite3.Error, UnicodeDecodeError) as exc:
             raise InputError(f"{source.relative} cannot be opened as SQLite", hint=_AGAIN_HINT) from exc
         try:
             yield export
@@ -199,24 +303,23 @@ def open_export(source: Source) -> Iterator[Export]:
             export.close()
 
 
-def _sqlite_file(source: Source, folder: Path) -> Path:
-    """Return the SQLite file to read: the source itself, or one made in ``folder``."""
+def _sqlite_file(source: Source, folder: Path) -> tuple[Path, dict[str, TableFile]]:
+    """Return the SQLite file to read, the source itself or one made in ``folder``, and what is not in it."""
     if source.head.startswith(SQLITE_MAGIC):
         path = _unpacked(source, folder) if source.compression else source.path
         _check_size(source, path)
-        return path
+        return path, {}
     form = form_of(source)
     if form is None:
         raise InputError(f"{source.relative} is not an SQLite file", hint=EXPORT_HINT)
     if form == "report":
-        return export_report(source, folder)
+        return export_report(source, folder), {}
     if form in ("parquetdir", "arrowdir", "arrows"):
         target = folder / "tables.sqlite"
         if form == "arrows":
             arrows_to_sqlite(source, _unpacked(source, folder) if source.compression else source.path, target)
-        else:
-            folder_to_sqlite(source, target)
-        return target
+            return target, {}
+        return target, folder_to_sqlite(source, target)
     raise _refused(source, form)
 
 

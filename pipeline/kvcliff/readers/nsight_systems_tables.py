@@ -3,8 +3,7 @@
 All forms have the same tables and columns, so one reader serves them all. Only what it asks for is copied.
 """
 
-import mmap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -13,11 +12,10 @@ import adbc_driver_manager
 import adbc_driver_sqlite
 import polars as pl
 
-from kvcliff.errors import InputError
-from kvcliff.readers.arrow_streams import ArrowDamage, read_batches
+from kvcliff.readers.arrow_streams import read_batches
 from kvcliff.readers.base import Source
+from kvcliff.readers.nsight_systems_files import DAMAGE, READERS, TableFile, damaged, mapped
 
-_BATCH_ROWS = 1 << 17
 _TIMES = ("start", "end")
 _PLACE = ("deviceId", "globalPid", "streamId", "correlationId")
 _NAME_VALUE = ("name", "value")
@@ -87,31 +85,43 @@ TABLES: Final[dict[str, tuple[str, ...]]] = {
     "NET_NIC_METRIC": (*_TIMES, "globalId", "metricsListId", "metricsIdx", "value"),
     "TARGET_INFO_NETWORK_METRICS": ("metricsListId", "metricsIdx", "name", "unit"),
 }
-_AGAIN_HINT = (
-    "copy it again, or export the report anew: nsys export -t sqlite -f true -o run.sqlite run.nsys-rep"
-)
-_DAMAGE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, ArrowDamage, OSError, ValueError)
+#: The largest tables, of which next to nothing is asked but their rows: those are read where they lie.
+READ_IN_PLACE: Final = frozenset({"CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME"})
 
 
-def folder_to_sqlite(source: Source, target: Path) -> None:
+def folder_to_sqlite(source: Source, target: Path) -> dict[str, TableFile]:
     """Write the tables of a folder of Parquet or Arrow files into a new SQLite file.
+
+    Returns:
+        The tables that are not in it, because they are read in place.
 
     Raises:
         InputError: a file of the folder is damaged; its name is in the message.
     """
+    in_place: dict[str, TableFile] = {}
     with _Writer.open(target) as writer:
         for table, columns in TABLES.items():
-            for suffix, read in ((".parquet", _parquet_frames), (".arrow", _arrow_frames)):
-                path = source.path / f"{table}{suffix}"
-                # The listing leaves out links that lead out of the export.
-                if path.name not in source.listing:
-                    continue
-                try:
-                    for frame in read(path, columns):
-                        writer.append(table, frame)
-                except _DAMAGE as exc:
-                    raise _damaged(f"{source.relative}/{path.name}", exc) from exc
-                break
+            file = _table_file(source, table, columns)
+            if file is None:
+                continue
+            if table in READ_IN_PLACE:
+                in_place[table] = file
+                continue
+            try:
+                for frame in file.read(file.path, columns):
+                    writer.append(table, frame)
+            except DAMAGE as exc:
+                raise damaged(file.name, exc) from exc
+    return in_place
+
+
+def _table_file(source: Source, table: str, columns: tuple[str, ...]) -> TableFile | None:
+    for suffix, read in READERS.items():
+        path = source.path / f"{table}{suffix}"
+        # The listing leaves out links that lead out of the export.
+        if path.name in source.listing:
+            return TableFile(f"{source.relative}/{path.name}", path, columns, read)
+    return None
 
 
 def arrows_to_sqlite(source: Source, path: Path, target: Path) -> None:
@@ -127,41 +137,12 @@ def arrows_to_sqlite(source: Source, path: Path, target: Path) -> None:
     """
     with _Writer.open(target) as writer:
         try:
-            with _mapped(path) as data:
+            with mapped(path) as data:
                 for batch in read_batches(data):
                     if batch.table in TABLES:
                         writer.append(batch.table, batch.frame(TABLES[batch.table]))
-        except _DAMAGE as exc:
-            raise _damaged(source.relative, exc) from exc
-
-
-def _damaged(name: str, exc: BaseException) -> InputError:
-    why = str(exc) if isinstance(exc, ArrowDamage) else type(exc).__name__
-    return InputError(f"{name} is damaged: {why}", hint=_AGAIN_HINT)
-
-
-def _parquet_frames(path: Path, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-    lazy = pl.scan_parquet(path, glob=False)
-    present = lazy.collect_schema().names()
-    chosen = lazy.select([name for name in columns if name in present])
-    yield chosen.head(0).collect()
-    yield from chosen.collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True)
-
-
-def _arrow_frames(path: Path, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-    with _mapped(path) as data:
-        for batch in read_batches(data):
-            yield batch.frame(columns)
-
-
-@contextmanager
-def _mapped(path: Path) -> Iterator[memoryview]:
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-        view = memoryview(mapped)
-        try:
-            yield view
-        finally:
-            view.release()
+        except DAMAGE as exc:
+            raise damaged(source.relative, exc) from exc
 
 
 class _Writer:

@@ -324,6 +324,7 @@ class Grammar:
 
     Attributes:
         name: stable id of the producer.
+        title: the producer as people write it.
         heads: how its lines begin.
         rules: its kinds of lines, tried in this order.
         interest: literals that no other text of a log has, each with the reason under which a line that holds
@@ -335,6 +336,7 @@ class Grammar:
     """
 
     name: str
+    title: str
     heads: tuple[Head, ...]
     rules: tuple[Rule, ...]
     interest: tuple[tuple[bytes, str], ...] = ()

@@ -147,6 +147,7 @@ def _pressure(record: Record, request_id: str | None, text: str) -> tuple[Row, .
 
 LLAMACPP: Final = Grammar(
     name="llamacpp",
+    title="llama.cpp",
     heads=(
         Head(b"[0123456789", _TIMED, unwrap_timed),
         Head(b"IWEV", _KEYED, unwrap_keyed),

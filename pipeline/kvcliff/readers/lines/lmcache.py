@@ -156,6 +156,7 @@ def parse_trouble(record: Record) -> tuple[Row, ...]:
 
 LMCACHE: Final = Grammar(
     name="lmcache",
+    title="LMCache",
     heads=(Head(b"[", _HEAD, unwrap),),
     rules=(
         Rule("lookup", "raw_cache_lookups", parse_lookup, starts=(b"Reqid: ",)),

@@ -70,6 +70,7 @@ def parse_stats(record: Record) -> tuple[Row, ...]:
 
 LMDEPLOY: Final = Grammar(
     name="lmdeploy",
+    title="LMDeploy",
     heads=(Head(b"123456789", _HEAD, unwrap),),
     rules=(Rule("stats", "raw_log_stats", parse_stats, starts=(b"DP: ", b"Avg prompt throughput")),),
     engine="lmdeploy",

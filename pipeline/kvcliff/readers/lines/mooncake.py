@@ -157,6 +157,7 @@ def parse_engine(record: Record) -> tuple[Row, ...]:
 
 MOONCAKE: Final = Grammar(
     name="mooncake",
+    title="Mooncake",
     heads=(
         Head(b"IWEF", _GLOG, unwrap_glog),
         Head(b"123456789", _CORO_RPC, unwrap_coro_rpc),

@@ -105,6 +105,7 @@ def parse_cut_prompt(record: Record) -> tuple[Row, ...]:
 
 OLLAMA: Final = Grammar(
     name="ollama",
+    title="Ollama",
     heads=(Head(b"[", _ACCESS_HEAD, unwrap_access), Head(b"t", _SLOG_HEAD, unwrap_slog)),
     rules=(
         Rule("access", "raw_log_access", parse_access, starts=tuple(b"%d" % digit for digit in range(1, 6))),

@@ -216,6 +216,7 @@ def parse_tier_trouble(record: Record) -> tuple[Row, ...]:
 
 SGLANG: Final = Grammar(
     name="sglang",
+    title="SGLang",
     heads=(Head(b"[", _HEAD, unwrap),),
     rules=(
         Rule("batch", "raw_log_stats", parse_batch, starts=(b"Prefill batch", b"Decode batch")),

@@ -122,6 +122,7 @@ def parse_kv_memory(record: Record) -> tuple[Row, ...]:
 
 TENSORRT_LLM: Final = Grammar(
     name="tensorrt_llm",
+    title="TensorRT-LLM",
     heads=(Head(b"[0123456789", _HEAD, unwrap),),
     rules=(
         Rule("iteration", "raw_log_iterations", parse_iteration, starts=(b"iter = ",)),

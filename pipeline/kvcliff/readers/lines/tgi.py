@@ -80,6 +80,7 @@ def parse_limits(record: Record) -> tuple[Row, ...]:
 
 TGI: Final = Grammar(
     name="tgi",
+    title="TGI",
     heads=(Head(b"IWED", _HEAD),),
     rules=(
         Rule("request", "raw_log_requests", parse_request, starts=_SPANS),

@@ -18,6 +18,7 @@ def parse_shutdown(record: Record) -> tuple[Row, ...]:
 
 UVICORN: Final = Grammar(
     name="uvicorn",
+    title="uvicorn",
     tried_on_real_files=True,
     # A colon right after the level tells it from the engines' own heads; there is no time stamp.
     heads=(Head(b"IWEDC", re.compile(rb"(INFO|WARNING|ERROR|DEBUG|CRITICAL):\s+")),),

@@ -177,6 +177,7 @@ _DIGITS: Final = tuple(b"%d" % digit for digit in range(10))
 
 VLLM: Final = Grammar(
     name="vllm",
+    title="vLLM",
     tried_on_real_files=True,
     heads=(_HEAD,),
     rules=(
