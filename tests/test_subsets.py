@@ -82,3 +82,37 @@ def test_one_damaged_file_is_named_and_the_rest_is_used(story: str, name: str, t
     assert run["status"] == ("ok" if name == "config.json" else "partial")
     report = (tmp_path / "o" / "report.md").read_text(encoding="utf-8")
     assert name.replace("_", "\\_") in report or name in report
+
+
+def _overwritten(content: bytes) -> bytes:
+    middle = len(content) // 2
+    return (
+        content[:middle]
+        + bytes(byte ^ 0x5A for byte in content[middle : middle + 400])
+        + content[middle + 400 :]
+    )
+
+
+#: What may happen to a file beside a cut: bad blocks on a disk, a wrong copy, no copy at all.
+DAMAGES = {
+    "overwritten": _overwritten,
+    "garbage": lambda content: bytes(range(256)) * 40,
+    "empty": lambda _: b"",
+}
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize(
+    ("story", "name"),
+    [(story, path.name) for story in STORIES for path in FILES[story] if path.name != "run.toml"],
+)
+def test_any_damage_to_one_file_is_named(story: str, name: str, damage: str, tmp_path: Path) -> None:
+    folder = _copy(story, tuple(path.name for path in FILES[story]), tmp_path / story)
+    (folder / name).write_bytes(DAMAGES[damage]((folder / name).read_bytes()))
+    result = _diagnose(folder)
+    assert result.exit_code == 0, result.stderr
+    report = (tmp_path / "o" / "report.md").read_text(encoding="utf-8")
+    assert name.replace("_", "\\_") in report or name in report
+    (run,) = json.loads(result.stdout)["data"]["runs"]
+    assert run["status"] == ("partial" if damage == "overwritten" and name != "config.json" else "ok")
