@@ -76,6 +76,36 @@ def test_kv_stress_names_its_swap_point_within_its_error_bar(diagnosed: Path) ->
     assert abs(at_ns - FIRST_PREEMPTION_NS["kv_stress"]) <= error_ns < 200_000_000
 
 
+@pytest.mark.parametrize("story", STORIES)
+def test_ledgers_of_a_story_balance(diagnosed: Path, story: str) -> None:
+    off = rows(
+        diagnosed,
+        f"""
+        select level, replica_id, tier from capacity_ledger where run_id like '{story}-%'
+        group by all
+        having
+            coalesce(sum(bytes) filter (where is_part), 0)
+            <> coalesce(max(bytes) filter (where line = 'total'), 0)
+            or coalesce(sum(tokens) filter (where is_part), 0)
+            <> coalesce(max(tokens) filter (where line = 'total'), 0)
+            or abs(coalesce(sum(share) filter (where is_part), 1) - 1) > 1e-9
+        """,
+    )
+    assert off == []
+    times = rows(
+        diagnosed,
+        f"""
+        select
+            sum(time_ms) filter (where line in ('achievable', 'collectives', 'gpu_idle', 'unexplained'))
+            - max(time_ms) filter (where line = 'measured')
+        from bandwidth_ledger where run_id like '{story}-%'
+        group by level, replica_id, step_class
+        having count(*) filter (where line = 'unexplained') > 0
+        """,
+    )
+    assert all(abs(difference) < 1e-6 for (difference,) in times if isinstance(difference, float))
+
+
 def test_hit_but_slow_opens_with_the_contradiction(diagnosed: Path) -> None:
     report = json.loads((diagnosed / "hit_but_slow" / "report.json").read_text(encoding="utf-8"))
     assert report["verdict"]["finding"] == "hit_but_slow"

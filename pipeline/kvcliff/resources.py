@@ -4,6 +4,14 @@ from functools import lru_cache
 from pathlib import Path
 
 
+REPORT_SCHEMA_NAME = "report.schema.json"
+
+
+def report_schema_text() -> str:
+    """Return the JSON Schema of ``report.json`` as text."""
+    return (Path(__file__).resolve().parent / "report" / REPORT_SCHEMA_NAME).read_text(encoding="utf-8")
+
+
 @lru_cache(maxsize=1)
 def sql_root() -> Path:
     """Return the folder that holds ``raw/ staging/ intermediate/ marts/ macros/ seeds/``.

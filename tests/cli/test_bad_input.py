@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import duckdb
@@ -55,7 +56,7 @@ def _unknown(folder: Path) -> None:
 def _truncated_sqlite(folder: Path) -> None:
     folder.mkdir()
     path = folder / "whole.sqlite"
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         db.execute("create table CUPTI_ACTIVITY_KIND_KERNEL (start integer, end integer, shortName integer)")
         db.execute("create table StringIds (id integer, value text)")
         db.executemany(

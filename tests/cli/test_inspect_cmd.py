@@ -21,6 +21,11 @@ def test_what_is_missing_comes_with_its_command(invoke: Invoke, run_folder: Path
     text = invoke("inspect", run_folder).stdout
     for item in data["missing"]:
         assert item["command"] in text
+    assert "kvcliff howto client|log|nsys|gpu\n" in text
+    topics = [item["howto"].removeprefix("kvcliff howto ") for item in data["missing"] if item["howto"]]
+    assert topics == ["client", "log", "nsys", "gpu"]
+    for topic in topics:
+        assert invoke("howto", topic).exit_code == 0
 
 
 def test_levels_of_a_sweep(invoke: Invoke, tmp_path: Path) -> None:

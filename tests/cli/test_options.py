@@ -4,7 +4,7 @@ import click
 import pytest
 
 from builders_cli import Invoke
-from kvcliff.cli.options import environment_name, folder_name
+from kvcliff.cli.options import environment_name
 from kvcliff.cli.reference import walk_commands
 from kvcliff.cli.root import root
 
@@ -21,18 +21,3 @@ def test_environment_chooses_the_database(invoke: Invoke, tmp_path: Path) -> Non
     result = invoke("runs", "list", env={"KVCLIFF_DB": str(tmp_path / "elsewhere.duckdb")})
     assert result.exit_code == 1
     assert "elsewhere.duckdb" in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("run_name", "expected"),
-    [
-        ("kv_stress", "kv_stress"),
-        ("a/../b c", "a_.._b_c"),
-        ("..", "run"),
-        ("x:y", "x_y"),
-        (".hidden", "hidden"),
-    ],
-)
-def test_folder_name_is_one_safe_part(run_name: str, expected: str) -> None:
-    assert folder_name(run_name) == expected
-    assert Path("x", folder_name(run_name)).resolve().parent == Path("x").resolve()

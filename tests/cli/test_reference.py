@@ -1,7 +1,7 @@
 import click
 
 from kvcliff.cli.capture_advice import CAPTURES, missing_captures
-from kvcliff.cli.reference import documented_options, render_options, walk_commands
+from kvcliff.cli.reference import documented_options, render_options, render_own_options, walk_commands
 from kvcliff.cli.root import root
 from kvcliff.readers import READERS
 
@@ -25,6 +25,15 @@ def test_the_same_option_means_the_same_everywhere() -> None:
 def test_tables_are_markdown() -> None:
     lines = render_options().splitlines()
     assert len({line.replace("\\|", "").count("|") for line in lines}) == 1
+
+
+def test_every_option_stands_in_one_table() -> None:
+    shared, own = render_options(), render_own_options()
+    for entry in documented_options():
+        row = f"| {entry.flags} | `{entry.environment}` |"
+        assert shared.count(row) + own.count(row) == 1, row
+    assert "`KVCLIFF_DB`" in shared
+    assert "`KVCLIFF_KV_LORA_RANK`" in own.split("<code>kvcliff ledger</code>")[1].split("</details>")[0]
 
 
 def test_captures_name_roles_that_readers_have() -> None:

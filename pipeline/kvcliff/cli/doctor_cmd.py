@@ -14,7 +14,7 @@ import click
 
 from kvcliff import __version__
 from kvcliff.cli.options import db_option, example, format_option
-from kvcliff.cli.output import Envelope, Problem, format_table, say, say_raw
+from kvcliff.cli.output import Envelope, Problem, format_table, say_lines, say_raw
 from kvcliff.errors import KvcliffError
 from kvcliff.units import format_bytes
 
@@ -59,7 +59,7 @@ def doctor(db_path: Path, output_format: str) -> int:
         problems = tuple(Problem("doctor_failed", f"{item.name}: {item.detail}") for item in failed)
         say_raw(Envelope("doctor", data, "error" if failed else "ok", problems).to_json())
     else:
-        say(
+        say_lines(
             format_table(
                 ("check", "state", "detail"), [(item.name, item.state, item.detail) for item in checks]
             )

@@ -3,7 +3,7 @@
 import click
 
 from kvcliff.cli.options import example, format_option
-from kvcliff.cli.output import Envelope, format_table, say, say_raw
+from kvcliff.cli.output import Envelope, format_table, say_lines, say_raw
 
 
 @click.command(epilog=example("kvcliff formats", "kvcliff inspect sample_traces/gpu_story"))
@@ -33,4 +33,4 @@ def formats(output_format: str) -> None:
         (reader.name, reader.role, reader.title, "yes" if reader.tried_on_real_files else "no")
         for reader in READERS
     ]
-    say(format_table(("format", "role", "what it is", "tried on real files"), rows))
+    say_lines(format_table(("format", "role", "what it is", "tried on real files"), rows))

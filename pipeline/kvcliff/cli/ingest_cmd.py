@@ -15,18 +15,21 @@ from kvcliff.cli.options import (
     policy_option,
     strict_option,
 )
-from kvcliff.cli.output import Envelope, Problem, Status, say, say_raw, show_error, warn
+from kvcliff.cli.output import Envelope, Problem, Status, note, say, say_raw, show_error, warn
+from kvcliff.cli.prometheus_options import PrometheusRequest, prometheus_options
+from kvcliff.cli.window_options import WindowTexts
 from kvcliff.errors import InputError
 
 
 @click.command(epilog=example("kvcliff ingest sample_traces/steady sample_traces/kv_stress"))
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=INPUT_PATH)
+@click.argument("runs", metavar="RUN...", nargs=-1, type=INPUT_PATH)
 @db_option
 @config_option
 @policy_option
 @strict_option
 @keep_option
 @memory_option
+@prometheus_options
 @format_option("text", "json")
 def ingest(
     runs: tuple[Path, ...],
@@ -37,17 +40,26 @@ def ingest(
     keep: bool,
     memory_limit: str | None,
     output_format: str,
+    prometheus: PrometheusRequest | None,
+    window: WindowTexts | None,
 ) -> int:
     """Read load tests into the database.
 
     Each RUN is the folder (or single file) of one load test. A run whose content is already stored
-    is not read again; a run of the same name with other content replaces it.
+    is not read again; a run of the same name with other content replaces it. With --prometheus the
+    metrics of a time window are fetched first and kept in RUN (a new folder when none is named). Without
+    it, --from and --to read that window of each RUN alone, as a run of its own (NAME@window).
     """
     from kvcliff.cli.ingestion import IngestOptions, ingest_run
     from kvcliff.cli.progress import progress
+    from kvcliff.cli.prometheus_fetch import runs_to_read
+    from kvcliff.cli.windows import window_request
     from kvcliff.store.catalog import count_rows, list_sources
 
-    options = IngestOptions(db_path, config_path, policy_path, memory_limit, strict, keep)
+    runs = runs_to_read(runs, prometheus)
+    options = IngestOptions(
+        db_path, config_path, policy_path, memory_limit, strict, keep, window_request(window)
+    )
     answers: list[dict[str, object]] = []
     failures: list[InputError] = []
     with options.open(runs) as con:
@@ -55,6 +67,8 @@ def ingest(
             try:
                 with progress():
                     done = ingest_run(con, path, options)
+                for words in done.notes:
+                    note(words)
             except InputError as error:
                 # The other runs can still be stored; this one decides the exit code.
                 failures.append(error)

@@ -15,12 +15,13 @@ from kvcliff.store.catalog import StoredRun, find_run, list_runs, list_sources, 
 from kvcliff.store.database import open_store
 from kvcliff.store.ingest import drop_staged, stage_run, store_run
 from kvcliff.store.plan import RunPlan, plan_run
+from kvcliff.store.window import WindowRequest
 from kvcliff.timing import stage
 
 
 @dataclass(frozen=True)
 class IngestOptions:
-    """How runs are read: database, configuration, and what counts as an error."""
+    """How runs are read: database, configuration, what counts as an error, and which part of them."""
 
     db_path: Path
     config_path: Path | None = None
@@ -28,6 +29,7 @@ class IngestOptions:
     memory_limit: str | None = None
     is_strict: bool = False
     is_kept: bool = False
+    window: WindowRequest | None = None
 
     @cached_property
     def policy(self) -> dict[str, float]:
@@ -54,10 +56,11 @@ class IngestOptions:
 
 @dataclass(frozen=True)
 class Ingested:
-    """A run that is in the store now, and whether it had been there before."""
+    """A run that is in the store now, whether it had been there before, and what was assumed of a window."""
 
     run: StoredRun
     was_stored: bool
+    notes: tuple[str, ...] = ()
 
 
 def ingest_run(con: duckdb.DuckDBPyConnection, path: Path, options: IngestOptions) -> Ingested:
@@ -74,7 +77,7 @@ def ingest_run(con: duckdb.DuckDBPyConnection, path: Path, options: IngestOption
         StoreError: the database cannot take the run; nothing of it is stored then.
     """
     with stage(f"look at {path}"):
-        plan = plan_run(path, config_path=options.config_path)
+        plan = plan_run(path, config_path=options.config_path, window=options.window)
     stored = _same_content(con, plan, options.policy)
     if stored is not None:
         _check_strict(con, stored, options)
@@ -92,7 +95,8 @@ def ingest_run(con: duckdb.DuckDBPyConnection, path: Path, options: IngestOption
             f"the database engine stopped while reading {path}: {str(exc).splitlines()[0]}",
             hint="check free disk space and --memory-limit; nothing of the run was stored",
         ) from exc
-    return Ingested(find_run(con, staged.run_id), was_stored=False)
+    notes = staged.window.notes if staged.window is not None else ()
+    return Ingested(find_run(con, staged.run_id), was_stored=False, notes=notes)
 
 
 def _same_content(

@@ -6,13 +6,24 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kvcliff.cli.options import INPUT_PATH, config_option, example, format_option
-from kvcliff.cli.output import Envelope, format_table, say, say_raw
+from kvcliff.cli.output import Envelope, format_table, say, say_lines, say_raw
 from kvcliff.errors import InputError
 from kvcliff.units import format_bytes
 
 if TYPE_CHECKING:
     from kvcliff.cli.capture_advice import Capture
     from kvcliff.store.plan import PlannedSource, RunPlan
+
+
+#: Topic of ``kvcliff howto`` for each role of a missing file.
+_HOWTO = {
+    "metrics": "scrape",
+    "client": "client",
+    "log": "log",
+    "trace": "nsys",
+    "counters": "ncu",
+    "device": "gpu",
+}
 
 
 @click.command(epilog=example("kvcliff inspect sample_traces/gpu_story"))
@@ -49,7 +60,8 @@ def _what(planned: "PlannedSource") -> str:
         return "run configuration"
     if planned.problem is not None:
         return "unreadable"
-    return planned.reader.title if planned.reader is not None else "unknown"
+    # What stands in parentheses (forms, producers) is for the list of formats.
+    return planned.reader.title.split(" (")[0] if planned.reader is not None else "unknown"
 
 
 def _why(planned: "PlannedSource") -> str:
@@ -72,7 +84,7 @@ def _say_plan(plan: "RunPlan") -> None:
         rows.append(row)
     if has_levels:
         headings[1:1] = ["level", "replica"]
-    say(format_table(headings, rows))
+    say_lines(format_table(headings, rows))
     if not plan.usable:
         say("")
         say("No file here is in a format that kvcliff reads; see: kvcliff formats")
@@ -87,6 +99,10 @@ def _say_missing(missing: tuple["Capture", ...]) -> None:
     for capture in missing:
         say(f"- {capture.what}: without it there is no telling {capture.why}")
         say(f"    {capture.command}")
+    topics = [_HOWTO[capture.role] for capture in missing if capture.role in _HOWTO]
+    if topics:
+        say("")
+        say(f"More on each, and for other engines: kvcliff howto {'|'.join(topics)}")
 
 
 def _data(plan: "RunPlan", missing: tuple["Capture", ...]) -> dict[str, Any]:
@@ -106,6 +122,13 @@ def _data(plan: "RunPlan", missing: tuple["Capture", ...]) -> dict[str, Any]:
         for planned in plan.sources
     ]
     wanted = [
-        {"role": item.role, "what": item.what, "why": item.why, "command": item.command} for item in missing
+        {
+            "role": item.role,
+            "what": item.what,
+            "why": item.why,
+            "command": item.command,
+            "howto": f"kvcliff howto {_HOWTO[item.role]}" if item.role in _HOWTO else None,
+        }
+        for item in missing
     ]
     return {"run_id": plan.run_id, "name": plan.name, "files": files, "missing": wanted}

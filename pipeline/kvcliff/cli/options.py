@@ -1,6 +1,5 @@
 """Options that several commands share, each readable from ``KVCLIFF_<OPTION>``."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -68,7 +67,7 @@ policy_option = option(
     "policy_path",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     default=None,
-    help="TOML file with other threshold values (name = number).",
+    help="TOML policy file: other threshold values (name = number), and the gate of the nightly job.",
 )
 strict_option = option("--strict", is_flag=True, help="Any damaged or unreadable file is an error (exit 3).")
 keep_option = option(
@@ -89,9 +88,7 @@ output_option = option(
     help="Report folder; '-' prints the Markdown report instead of writing files. "
     f"Without it: {DEFAULT_REPORTS}/<run name>, which is replaced.",
 )
-force_option = option(
-    "--force", is_flag=True, help="Overwrite a report that is already in the --output folder."
-)
+force_option = option("--force", is_flag=True, help="Overwrite a report or file that is already there.")
 fail_on_option = option(
     "--fail-on",
     type=click.Choice(FAIL_LEVELS),
@@ -100,9 +97,19 @@ fail_on_option = option(
 )
 
 
-_UNSAFE_IN_FOLDER = re.compile(r"[^\w.+-]+")
-
-
-def folder_name(run_name: str) -> str:
-    """Return a run name as a single safe folder name."""
-    return _UNSAFE_IN_FOLDER.sub("_", run_name).strip(".") or "run"
+#: How long a report is; the first is the default.
+AUDIENCES = ("engineer", "incident")
+audience_option = option(
+    "--audience",
+    type=click.Choice(AUDIENCES),
+    default=AUDIENCES[0],
+    help="How long the report is: everything for an engineer, or for an incident the verdict, figure, swap "
+    "points, SLO, what to do, what could not be told, and where it comes from.",
+)
+self_contained_option = option(
+    "--self-contained",
+    "is_self_contained",
+    is_flag=True,
+    help="Write report.html too: the whole report in one file, images inside, no scripts "
+    "(with --output - it is printed instead of the Markdown).",
+)

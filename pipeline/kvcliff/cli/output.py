@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,11 @@ from kvcliff.errors import KvcliffError
 
 ENVELOPE_SCHEMA = "kvcliff.result/1"
 Status = Literal["ok", "partial", "error"]
+#: What JSON may hold as it is, but a terminal must not get: C1 controls, DEL, separators of lines, marks that
+#: turn or hide text, and halves of characters, which no encoding takes. They stand only inside JSON strings.
+_UNPRINTABLE = re.compile(
+    "[\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff\ufff9-\ufffb]"
+)
 
 
 @dataclass(frozen=True)
@@ -50,7 +56,12 @@ class Envelope:
                 {"code": error.code, "message": error.message, "hint": error.hint} for error in self.errors
             ],
         }
-        return json.dumps(document, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(document, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
+        return _UNPRINTABLE.sub(_json_escape, text)
+
+
+def _json_escape(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
 
 
 def _plain(value: Any) -> Any:
@@ -83,9 +94,19 @@ def printable(text: str) -> str:
     )
 
 
+def one_line(text: str) -> str:
+    """Return ``text`` printable and without line breaks, so that file content cannot forge a line of ours."""
+    return printable(text).replace("\n", " ")
+
+
 def say(text: str, *, bold: bool = False) -> None:
     """Print a line of the result on stdout."""
-    click.echo(click.style(printable(text), bold=bold or None), color=is_coloured(sys.stdout))
+    click.echo(click.style(one_line(text), bold=bold or None), color=is_coloured(sys.stdout))
+
+
+def say_lines(text: str) -> None:
+    """Print lines that were laid out before (a table, a wrapped paragraph) on stdout."""
+    click.echo(printable(text))
 
 
 def say_raw(text: str) -> None:
@@ -95,7 +116,7 @@ def say_raw(text: str) -> None:
 
 def note(text: str) -> None:
     """Print a line about the work on stderr."""
-    click.echo(printable(text), err=True)
+    click.echo(one_line(text), err=True)
 
 
 def warn(text: str) -> None:
@@ -107,17 +128,17 @@ def show_error(error: Problem) -> None:
     """Print an error and its hint on stderr."""
     _labelled("error", "red", error.message)
     if error.hint:
-        click.echo(f"  hint: {printable(error.hint)}", err=True)
+        click.echo(f"  hint: {one_line(error.hint)}", err=True)
 
 
 def _labelled(label: str, colour: str, text: str) -> None:
     head = click.style(f"{label}:", fg=colour, bold=True)
-    click.echo(f"{head} {printable(text)}", err=True, color=is_coloured(sys.stderr))
+    click.echo(f"{head} {one_line(text)}", err=True, color=is_coloured(sys.stderr))
 
 
 def format_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return rows as aligned text columns under their headings."""
-    cells = [[printable(cell).replace("\n", " ") for cell in row] for row in (headings, *rows)]
+    cells = [[one_line(cell) for cell in row] for row in (headings, *rows)]
     widths = [max(len(row[index]) for row in cells) for index in range(len(headings))]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -6,11 +6,15 @@ from pathlib import Path
 
 from kvcliff.errors import UsageProblem
 
+#: Tables of a policy file that are the nightly job's.
+NIGHTLY_TABLES = ("discovery", "baseline", "gate", "series", "quarantine", "retention")
+
 
 def read_policy(path: Path | None, known_names: frozenset[str]) -> dict[str, float]:
     """Return the threshold values of a policy file by name; empty without a file.
 
-    The file is TOML: ``name = number`` lines, alone or under ``[thresholds]``.
+    The file is TOML: ``name = number`` lines, alone or under ``[thresholds]``. The tables of the nightly
+    policy may stand beside them; the nightly job reads those.
 
     Args:
         path: the file, or ``None``.
@@ -31,7 +35,8 @@ def read_policy(path: Path | None, known_names: frozenset[str]) -> dict[str, flo
         raise UsageProblem(
             f"the policy file {path} is not TOML: {exc}", hint="write lines like: name = 0.9"
         ) from exc
-    values = document.get("thresholds", document)
+    is_nightly = any(isinstance(document.get(name), dict | list) for name in NIGHTLY_TABLES)
+    values = document.get("thresholds", {} if is_nightly else document)
     if not isinstance(values, dict):
         raise UsageProblem(
             f"[thresholds] of the policy file {path} is not a table", hint="write lines like: name = 0.9"

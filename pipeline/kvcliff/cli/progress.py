@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.text import Text
 
-from kvcliff.cli.output import is_coloured, note, printable
+from kvcliff.cli.output import is_coloured, note, one_line
 from kvcliff.timing import add_listener
 
 _SLOW_STAGE_S = 1.0
@@ -36,7 +36,7 @@ def progress() -> Iterator[None]:
                 running.append(name)
             elif name in running:
                 running.remove(name)
-            status.update(Text(printable(running[-1] if running else "finishing")))
+            status.update(Text(one_line(running[-1] if running else "finishing")))
 
         remove = add_listener(show)
         try:

@@ -77,13 +77,28 @@ def _output_formats(command: click.Command) -> tuple[str, ...]:
 
 
 def render_options() -> str:
-    """Return the table of options with their environment variables."""
+    """Return the table of options that several commands share, with their environment variables."""
     command_count = sum(1 for _ in walk_commands())
     rows = []
     for entry in documented_options():
-        where = "all" if len(entry.commands) == command_count else ", ".join(entry.commands)
-        rows.append((entry.flags, f"`{entry.environment}`", where, entry.meaning))
+        if len(entry.commands) > 1 or entry.commands == (root.name,):
+            where = "all" if len(entry.commands) == command_count else ", ".join(entry.commands)
+            rows.append((entry.flags, f"`{entry.environment}`", where, entry.meaning))
     return _table(("option", "environment", "commands", "meaning"), rows)
+
+
+def render_own_options() -> str:
+    """Return the options that one command alone has, folded away under its name."""
+    own: dict[str, list[tuple[str, ...]]] = {name: [] for name, _ in walk_commands()}
+    for entry in documented_options():
+        if len(entry.commands) == 1 and entry.commands[0] in own:
+            own[entry.commands[0]].append((entry.flags, f"`{entry.environment}`", entry.meaning))
+    return "\n".join(
+        f"<details><summary><code>kvcliff {name}</code> ({len(rows)})</summary>\n\n"
+        f"{_table(('option', 'environment', 'meaning'), rows)}\n</details>\n"
+        for name, rows in own.items()
+        if rows
+    )
 
 
 def render_exit_codes() -> str:

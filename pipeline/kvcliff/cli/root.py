@@ -10,12 +10,16 @@ from typing import Any
 import click
 
 from kvcliff import __version__
+from kvcliff.cli.compare_cmd import compare
 from kvcliff.cli.diagnose_cmd import diagnose
 from kvcliff.cli.doctor_cmd import doctor
+from kvcliff.cli.export_cmd import export
 from kvcliff.cli.formats_cmd import formats
 from kvcliff.cli.howto_cmd import howto
 from kvcliff.cli.ingest_cmd import ingest
 from kvcliff.cli.inspect_cmd import inspect
+from kvcliff.cli.ledger_cmd import ledger
+from kvcliff.cli.nightly_cmd import nightly
 from kvcliff.cli.options import environment_name, example, option
 from kvcliff.cli.output import Envelope, Problem, say_raw, show_error
 from kvcliff.cli.report_cmd import report
@@ -36,7 +40,7 @@ EXIT_CODES: tuple[tuple[int, str], ...] = (
     (2, "wrong usage, or a path that does not exist"),
     (3, "nothing readable (with --strict: anything damaged)"),
     (4, "the one question of the command cannot be answered"),
-    (10, "--fail-on tripped"),
+    (10, "--fail-on or the gate of the nightly job tripped"),
     (70, "a bug in kvcliff"),
     (130, "interrupted"),
 )
@@ -189,7 +193,21 @@ def root(debug: bool) -> None:
     """
 
 
-for _command in (diagnose, ingest, report, inspect, howto, runs, sql, formats, doctor):
+for _command in (
+    diagnose,
+    ingest,
+    report,
+    compare,
+    nightly,
+    ledger,
+    inspect,
+    export,
+    howto,
+    runs,
+    sql,
+    formats,
+    doctor,
+):
     root.add_command(_command)
 
 

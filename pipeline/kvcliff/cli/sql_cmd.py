@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kvcliff.cli.options import db_option, example, format_option, memory_option, option
-from kvcliff.cli.output import Envelope, format_table, say, say_raw
+from kvcliff.cli.output import Envelope, format_table, say, say_lines, say_raw
 from kvcliff.errors import StoreError, UsageProblem
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def list_tables(is_everything: bool, output_format: str) -> None:
         ]
         say_raw(Envelope("sql list", {"tables": data}).to_json())
         return
-    say(
+    say_lines(
         format_table(
             ("table", "a row is", "what it says"), [(table.name, table.grain, table.what) for table in tables]
         )
@@ -68,7 +68,7 @@ def describe(name: str, output_format: str) -> None:
     if table.notes:
         say(f"notes: {table.notes}")
     say("")
-    say(
+    say_lines(
         format_table(
             ("column", "type", "meaning"), [(item.name, item.type, item.meaning) for item in table.columns]
         )

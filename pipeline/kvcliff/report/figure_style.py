@@ -4,7 +4,6 @@ import io
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -18,6 +17,7 @@ from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.typing import RcKeyType
 
 from kvcliff.findings.run_time import RunTime
+from kvcliff.report.drawn import DrawnFigure
 from kvcliff.report.escape import plain
 from kvcliff.report.series import Curve
 
@@ -52,25 +52,6 @@ _STYLE: dict[RcKeyType, Any] = {
 _PNG_DPI = 150
 #: Median steps without a sample from which a curve is broken.
 _HOLE_STEPS = 4
-
-
-@dataclass(frozen=True)
-class DrawnFigure:
-    """The same figure as SVG (the same input gives the same bytes) and as PNG, on a white ground of its own.
-
-    Attributes:
-        svg: the figure as SVG.
-        png: the figure as PNG.
-        caption: what is drawn and how to read it, in plain sentences.
-        level: level of a sweep that it shows, or ``None``.
-        replica_id: replica that it shows, or ``None``.
-    """
-
-    svg: bytes
-    png: bytes
-    caption: str = ""
-    level: str | None = None
-    replica_id: str | None = None
 
 
 @contextmanager

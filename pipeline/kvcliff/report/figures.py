@@ -2,15 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 
 import duckdb
 
+from kvcliff.findings.marts import has_rows
 from kvcliff.findings.run_time import RunTime
 from kvcliff.report.document import FigureText
-from kvcliff.report.figure_style import DrawnFigure
-from kvcliff.report.knee_figure import knee_figure
-from kvcliff.report.kv_figure import kv_figure
-from kvcliff.report.zoom_figure import zoom_figure
+from kvcliff.report.drawn import DrawnFigure
 
 FOLDER = "figures"
 
@@ -25,13 +24,24 @@ class ReportFigure:
         name: stem of its files.
         title: what it shows in a few words, the text for those who cannot see it.
         section: key of the section that it opens; ``None`` puts it under the verdict.
-        draw: returns the figure, or ``None`` when this run has nothing to draw.
+        marts: without a row in one of these there is nothing to draw.
+        function: module of this package and function in it that draws. It is imported when there is something
+            to draw: matplotlib takes a quarter of a second, a third of a small run.
     """
 
     name: str
     title: str
     section: str | None
-    draw: DrawFunction
+    marts: tuple[str, ...]
+    function: tuple[str, str]
+
+    def draw(self, con: duckdb.DuckDBPyConnection, run_time: RunTime, run_name: str) -> DrawnFigure | None:
+        """Return the figure, or ``None`` when this run has nothing to draw."""
+        if not any(has_rows(con, mart) for mart in self.marts):
+            return None
+        module, name = self.function
+        function: DrawFunction = getattr(import_module(f"kvcliff.report.{module}"), name)
+        return function(con, run_time, run_name)
 
     @property
     def svg_name(self) -> str:
@@ -45,9 +55,27 @@ class ReportFigure:
 
 
 FIGURES: tuple[ReportFigure, ...] = (
-    ReportFigure("kv_and_latency", "KV occupancy and token latency over time", None, kv_figure),
-    ReportFigure("swap_zoom", "The worst swap point from close by", "swap_points", zoom_figure),
-    ReportFigure("load_knee", "Throughput and token latency over load", "levels", knee_figure),
+    ReportFigure(
+        "kv_and_latency",
+        "KV occupancy and token latency over time",
+        None,
+        ("kv_occupancy", "token_latency"),
+        ("kv_figure", "kv_figure"),
+    ),
+    ReportFigure(
+        "swap_zoom",
+        "The worst swap point from close by",
+        "swap_points",
+        ("swap_streams",),
+        ("zoom_figure", "zoom_figure"),
+    ),
+    ReportFigure(
+        "load_knee",
+        "Throughput and token latency over load",
+        "levels",
+        ("concurrency_knee",),
+        ("knee_figure", "knee_figure"),
+    ),
 )
 
 

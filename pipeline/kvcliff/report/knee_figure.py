@@ -10,6 +10,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 
 from kvcliff.findings.marts import read_rows
 from kvcliff.findings.run_time import RunTime
+from kvcliff.report.drawn import DrawnFigure
 from kvcliff.report.figure_style import (
     AMBER,
     BLUE,
@@ -17,7 +18,6 @@ from kvcliff.report.figure_style import (
     INK,
     ORANGE,
     SKY,
-    DrawnFigure,
     finish_panel,
     printable,
     rendered,

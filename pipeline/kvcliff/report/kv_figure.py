@@ -11,6 +11,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from kvcliff.findings.marts import has_rows, query_rows
 from kvcliff.findings.run_time import RunTime
+from kvcliff.report.drawn import DrawnFigure
 from kvcliff.report.figure_style import (
     AMBER,
     BLUE,
@@ -20,7 +21,6 @@ from kvcliff.report.figure_style import (
     ORANGE,
     PALE,
     SKY,
-    DrawnFigure,
     curve_points,
     finish_panel,
     printable,
