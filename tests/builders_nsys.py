@@ -259,7 +259,7 @@ def read_export(
     options: Mapping[str, str] | None = None,
 ) -> LoadReport:
     """Load a file into the raw tables and return the reader's report."""
-    source = Source(path, path.name)
+    source = Source(path, path.name, is_dir=path.is_dir())
     return READER.load(source, TableSink(con, source_id), ReadContext(options=options or {}))
 
 

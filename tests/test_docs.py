@@ -1,17 +1,19 @@
 """The READMEs say what there is: commands, options, variables, exit codes, tables, findings, formats."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from kvcliff import __version__
 from kvcliff.cli.capture_advice import CAPTURES
 from kvcliff.cli.options import environment_name
 from kvcliff.cli.reference import documented_options, walk_commands
-from kvcliff.cli.root import EXIT_CODES
+from kvcliff.cli.root import EXIT_CODES, root
 from kvcliff.findings import FINDINGS
 from kvcliff.readers import READERS
 from kvcliff.store.dictionary import stored_tables
@@ -20,6 +22,7 @@ from kvcliff.store.models import load_models
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SQL_README = (ROOT / "sql" / "README.md").read_text(encoding="utf-8")
+_SHELL_BLOCK = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 ALL_TEXTS = (
     sorted(path for path in ROOT.glob("*.md"))
     + sorted((ROOT / "pipeline").rglob("*.md"))
@@ -63,6 +66,28 @@ def test_tables_and_models() -> None:
                 assert f"| {column.name} | {column.type} |" in section, (table.name, column.name)
     for model in load_models():
         assert model.name in SQL_README
+
+
+def test_the_ledger_example_is_its_output() -> None:
+    chapter = README.split("\n## Without a trace: the ledger\n")[1].split("\n## ")[0]
+    command, shown = re.findall(r"```\w+\n(.*?)```", chapter, re.DOTALL)
+    done = CliRunner().invoke(root, shlex.split(command)[1:])
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.rstrip() == shown.rstrip()
+
+
+def test_commands_of_examples_exist() -> None:
+    """Every command line of a chapter names a command, and options that it has."""
+    commands = dict(walk_commands())
+    lines = re.findall(
+        r"^(?:\.venv/bin/)?(kvcliff .*)$", "\n".join(re.findall(_SHELL_BLOCK, README)), re.MULTILINE
+    )
+    assert len(lines) >= 6
+    for line in lines:
+        words = shlex.split(line, comments=True)[1:]
+        name = next(name for name in (" ".join(words[:2]), words[0]) if name in commands)
+        known = {flag for item in commands[name].params for flag in item.opts}
+        assert {word for word in words if re.match(r"--?[a-z]", word)} <= known, line
 
 
 @pytest.mark.parametrize("name", ["README.md", "sql/README.md"])

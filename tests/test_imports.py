@@ -94,6 +94,13 @@ def test_findings_do_not_import_each_other() -> None:
         assert not others & modules, name
 
 
+def test_every_finding_stands_in_the_contract() -> None:
+    configuration = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = configuration["tool"]["importlinter"]["contracts"]
+    listed = {name for item in contracts if item["type"] == "independence" for name in item["modules"]}
+    assert listed == {f"kvcliff.findings.{finding.name}" for finding in FINDINGS}
+
+
 def test_layers() -> None:
     tool = shutil.which("lint-imports", path=str(Path(ROOT / ".venv" / "bin"))) or shutil.which(
         "lint-imports"

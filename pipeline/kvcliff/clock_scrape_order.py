@@ -11,12 +11,16 @@ from kvcliff.arrow import ArrowStream
 from kvcliff.clock_anchors import Tie, exact_tie
 from kvcliff.units import NS_PER_S
 
-#: Further lines than scrapes come from probes or a cut file; with more of them order says nothing.
-_EXTRA_LINES: Final = 2
+#: Further lines than scrapes come from probes or a cut file: so many, or this share of the scrapes, widen the
+#: error of every time; with more of them order says nothing.
+_EXTRA_LINES: Final = 4
+_EXTRA_SHARE: Final = 0.03
 #: The least number of scrapes whose order says something.
 _LEAST_SCRAPES: Final = 3
 #: A scrape whose line may be this much earlier or later is not placed.
 _WINDOW_LIMIT_NS: Final = 25 * NS_PER_S
+#: Nor is one whose error is so many times the usual one.
+_UNUSUAL: Final = 2
 #: This share of the scrapes has to be placed, else the log is no witness.
 _PLACED_SHARE: Final = 0.5
 #: The answer is written within this time of its access line.
@@ -83,6 +87,7 @@ def place_scrapes(con: duckdb.DuckDBPyConnection) -> tuple[Tie, ...]:
         extra_count = len(windows) - scrape_count
         places = [_place(windows[number : number + extra_count + 1]) for number in range(scrape_count)]
         known = [(number, *place) for number, place in enumerate(places) if place is not None]
+        known = _usual_ones(known)
         if len(known) >= max(_LEAST_SCRAPES, _PLACED_SHARE * scrape_count):
             _write(con, source_id, known)
             error_ns = max(error_ns for _, _, error_ns in known)
@@ -94,7 +99,7 @@ def _windows(con: duckdb.DuckDBPyConnection, log_id: int, scrape_count: int) -> 
     """Return one window per access line in order; ``None`` when their number does not fit."""
     rows = con.execute(_LINES, [log_id]).fetchall()
     line_count = sum(count for count, _, _ in rows)
-    if not scrape_count <= line_count <= scrape_count + _EXTRA_LINES:
+    if not 0 <= line_count - scrape_count <= max(_EXTRA_LINES, _EXTRA_SHARE * scrape_count):
         return None
     windows: list[_Window] = []
     for (low_ns, high_ns), group in groupby(rows, key=lambda row: (row[1], row[2])):
@@ -118,6 +123,14 @@ def _place(lines: list[_Window]) -> tuple[int, int] | None:
     high_ns += NS_PER_S
     at_ns = (lines[0].middle_ns + lines[-1].middle_ns) // 2
     return at_ns, max(at_ns - low_ns, high_ns - at_ns) + _ANSWER_NS
+
+
+def _usual_ones(known: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """Return the places without those of idle stretches, whose error would be that of the whole file."""
+    if not known:
+        return known
+    usual_ns = sorted(error_ns for _, _, error_ns in known)[len(known) // 2]
+    return [place for place in known if place[2] <= _UNUSUAL * usual_ns]
 
 
 def _write(con: duckdb.DuckDBPyConnection, source_id: int, known: list[tuple[int, int, int]]) -> None:

@@ -1,5 +1,8 @@
 """The clocks of a run: every source tied to one run clock, with its uncertainty and how it is known."""
 
+from dataclasses import replace
+from typing import Final
+
 import duckdb
 import polars as pl
 
@@ -10,6 +13,7 @@ from kvcliff.clock_ties import find_ties
 from kvcliff.clock_tree import PlacedClock, place_clocks
 from kvcliff.readers.run_config import RunConfig
 
+_NOTE_ORDER: Final = "the file states no times: they were told by the order of its requests in the log"
 _SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "source_id": pl.Int32,
     "offset_ns": pl.Int64,
@@ -30,8 +34,14 @@ def align_clocks(con: duckdb.DuckDBPyConnection, config: RunConfig) -> None:
     """
     by_order = place_scrapes(con)
     sources = read_clock_sources(con, config)
-    ties = find_ties(con, sources, frozenset(tie.left_id for tie in by_order))
-    _write(con, place_clocks(sources, (*ties, *by_order)))
+    by_order_ids = frozenset(tie.left_id for tie in by_order)
+    places = place_clocks(sources, (*find_ties(con, sources, by_order_ids), *by_order))
+    _write(
+        con,
+        tuple(
+            replace(place, note=_NOTE_ORDER) if place.source_id in by_order_ids else place for place in places
+        ),
+    )
 
 
 def _write(con: duckdb.DuckDBPyConnection, places: tuple[PlacedClock, ...]) -> None:

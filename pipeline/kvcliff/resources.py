@@ -3,7 +3,6 @@
 from functools import lru_cache
 from pathlib import Path
 
-
 REPORT_SCHEMA_NAME = "report.schema.json"
 
 

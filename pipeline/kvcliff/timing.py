@@ -1,7 +1,7 @@
 """Named stages of our own work: NVTX ranges in the domain ``kvcliff.pipeline`` and their wall times."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import nvtx
@@ -10,6 +10,18 @@ DOMAIN = "kvcliff.pipeline"
 StageListener = Callable[[str, float | None], None]
 
 _listeners: list[StageListener] = []
+_expected: dict[str, float] = {}
+
+
+def expect(weights: Mapping[str, float]) -> None:
+    """Say which stages lie ahead and how much work each is, in any unit; earlier expectations are dropped."""
+    _expected.clear()
+    _expected.update(weights)
+
+
+def expected() -> Mapping[str, float]:
+    """Return the work that was announced, by stage."""
+    return _expected
 
 
 def add_listener(listener: StageListener) -> Callable[[], None]:

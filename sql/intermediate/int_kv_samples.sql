@@ -21,7 +21,7 @@
 --   previous_ts_ns    BIGINT   [ns] last sample of the same source and replica at least half an interval earlier; of a burst of scrapes only its last
 --   interval_ns       BIGINT   [ns] median distance of samples of the source and replica
 --   uncertainty_ns    BIGINT   [ns] of the clock and of the sampling of one value
--- notes: after a stall a scraper catches up with a burst whose first answers are stale, so distances skip it; log stamps are whole-second floors: the middle of the second is taken.
+-- notes: after a stall a scraper catches up with a burst whose first answers are stale, so distances skip it; log stamps are whole-second floors: the middle of the second is taken. Gauges of live tokens (SGLang) are written by the scheduler, so that once it idles they keep their last values for scrape after scrape: of a long stretch of them only the first sample counts.
 with
 
 metric_values as (
@@ -195,6 +195,62 @@ joined as (
 
 ),
 
+read_again as (
+
+    select
+        *,
+        [kv_used_ratio, running_count, waiting_count, preemption_total, prompt_total, gen_total]
+            as readings
+    from joined
+
+),
+
+compared as (
+
+    select
+        *,
+        coalesce(readings != lag(readings) over (
+            partition by source_id, replica_id, origin order by ts_ns, sample_no
+        ), true) as is_change
+    from read_again
+
+),
+
+stretches as (
+
+    select
+        *,
+        sum(cast(is_change as integer)) over (
+            partition by source_id, replica_id, origin order by ts_ns, sample_no
+            rows between unbounded preceding and current row
+        ) as stretch_no
+    from compared
+
+),
+
+spans as (
+
+    select
+        *,
+        max(ts_ns) over stretch - min(ts_ns) over stretch as stretch_ns
+    from stretches
+    window stretch as (partition by source_id, replica_id, origin, stretch_no)
+
+),
+
+-- an engine without running requests may well stand still; a busy one does not
+fresh as (
+
+    select * from spans
+    where
+        is_change
+        or origin != 'metrics'
+        or coalesce(semantics, '') != 'live_tokens'
+        or coalesce(running_count, 0) = 0
+        or stretch_ns < threshold('gauge_plateau_s') * 1e9
+
+),
+
 stepped as (
 
     select
@@ -203,7 +259,7 @@ stepped as (
         ts_ns - lag(ts_ns) over in_order as step_ns,
         prompt_total - lag(prompt_total) over in_order as prompt_change,
         gen_total - lag(gen_total) over in_order as gen_change
-    from joined
+    from fresh
     window in_order as (partition by source_id, replica_id, origin order by ts_ns, sample_no)
 
 ),

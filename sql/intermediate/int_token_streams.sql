@@ -13,8 +13,8 @@
 --   first_ns        BIGINT   [ns] first token
 --   last_ns         BIGINT   [ns] last token
 select
-    level,
-    replica_id,
+    any_value(level) as level,
+    any_value(replica_id) as replica_id,
     source_id,
     request_no,
     count(*) as chunk_count,
@@ -24,4 +24,4 @@ select
     min(ts_ns) as first_ns,
     max(ts_ns) as last_ns
 from int_token_arrivals
-group by level, replica_id, source_id, request_no
+group by source_id, request_no

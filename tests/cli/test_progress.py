@@ -1,11 +1,12 @@
 import io
 import sys
+import time
 
 import pytest
 
 from kvcliff.cli import progress as progress_module
 from kvcliff.cli.progress import progress
-from kvcliff.timing import stage
+from kvcliff.timing import expect, stage
 
 
 class _Terminal(io.StringIO):
@@ -51,3 +52,31 @@ def test_a_terminal_gets_a_moving_line(
     with progress(), stage("outer"), stage("inner [red]"):
         pass
     assert capsys.readouterr().out == ""
+
+
+def test_says_what_may_be_left(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    now_s = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr(time, "perf_counter", lambda: now_s[0])
+    expect({"read a": 10.0, "read b": 10.0, "models": 20.0})
+    with progress():
+        for name in ("read a", "read b", "models"):
+            with stage(name):
+                now_s[0] += 4.0
+    assert capsys.readouterr().err.splitlines() == [
+        "read a: 4.0 s, about 12 s left",
+        "read b: 4.0 s, about 8 s left",
+        "models: 4.0 s",
+    ]
+
+
+def test_work_that_nobody_announced_has_no_estimate(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now_s = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr(time, "perf_counter", lambda: now_s[0])
+    expect({})
+    with progress(), stage("findings"):
+        now_s[0] += 4.0
+    assert capsys.readouterr().err == "findings: 4.0 s\n"

@@ -46,8 +46,8 @@ def test_a_run_with_fewer_than_two_windows_a_group_has_none(seconds: int, count:
 
 
 def test_sampling_noise_is_that_of_the_mean_of_the_groups() -> None:
-    # Standard deviation of 9, 10, 11, 9, 10, 11 is 0.894; of their mean 0.365 or 3.65 %; 1.461 times that.
-    assert sampling_sd([9, 10, 11, 9, 10, 11]) == pytest.approx(0.0533, abs=1e-4)
+    # Standard deviation of 9, 10, 11, 9, 10, 11 is 0.894; of their mean 0.365 or 3.65 %.
+    assert sampling_sd([9, 10, 11, 9, 10, 11]) == pytest.approx(0.0365, abs=1e-4)
     assert sampling_sd([10.0] * 6) == 0
     assert sampling_sd([9, 11, 10]) == 0
 
@@ -59,8 +59,8 @@ def test_a_ramp_is_no_noise_inside_the_run() -> None:
     shuffled = values[:]
     random.Random(1).shuffle(shuffled)
     noise = sampling_sd([median([shuffled[place] for place in group]) for group in groups])
-    assert ramp < 0.02
-    assert noise > 0.04
+    assert ramp < 0.015
+    assert noise > 0.03
 
 
 def test_one_run_has_the_built_in_noise() -> None:

@@ -1,5 +1,3 @@
-
-
 from kvcliff.nightly.comparison_model import Comparison
 from kvcliff.nightly.window_changes import WindowChange
 from kvcliff.nightly.window_report import WindowReport

@@ -76,6 +76,44 @@ def test_every_message_is_read_the_same(tmp_path: Path, monkeypatch: pytest.Monk
     assert found["raw_log_events"][1]["tokens"] == 8
 
 
+#: Ids and limits at the edge of what is read from the bytes.
+EDGES = (
+    "Received request : params: SamplingParams(max_tokens=4)",
+    "Received request a:b: params: SamplingParams(max_tokens=4)",
+    "Received request x y: params: SamplingParams(max_tokens=4)",
+    "Received request x: max_tokens=4)",
+    "Received request x: prompt: '" + "y max_tokens=7, " * 60 + "', params: SamplingParams(max_tokens=4)",
+    "Received request x",
+    "Received request \x07: params: SamplingParams(max_tokens=4)",
+    f"Received request {'i' * 300}: params: SamplingParams(max_tokens=4)",
+    "Added request .",
+    "Added request a..",
+    "Added request \x7f.",
+    "Added request " + "i" * 300,
+    "Added requests",
+)
+
+
+def test_edges_are_read_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for message in EDGES:
+        both_ways(tmp_path, log_of([MESSAGES[0], message, message, MESSAGES[0]]), monkeypatch)
+
+
+def test_processes_seconds_and_access_lines_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = []
+    for number in range(400):
+        process = ("(APIServer pid=41) ", "(EngineCore_DP1 pid=7) ", "")[number * 7 % 3]
+        stamp = f"INFO 11-30 {17 + number // 200}:{number // 3 % 60:02d}:{number % 62:02d} "
+        message = MESSAGES[number * 5 % len(MESSAGES)]
+        asked = ("GET /metrics", "POST /v1/completions")[number % 2]
+        lines += [
+            f"{process}{stamp}[loggers.py:310] {message}",
+            f'{process}INFO:     10.0.0.1:80 - "{asked} HTTP/1.1" 200 OK',
+            "" if number % 11 else "Traceback (most recent call last):",
+        ]
+    both_ways(tmp_path, "\n".join(lines) + "\n", monkeypatch)
+
+
 @pytest.mark.fuzz
 @settings(max_examples=2000, deadline=None)
 @given(st.lists(st.sampled_from(MESSAGES), min_size=2, max_size=12), st.randoms(use_true_random=False))

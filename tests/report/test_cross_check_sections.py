@@ -56,6 +56,41 @@ def test_contradictions_come_first(con):
     assert [row[-1] for row in table.rows] == [True, False]
 
 
+def test_sources_that_agree_share_a_row(con):
+    con.execute(
+        "create temp table source_agreement (level varchar, replica_id varchar, topic varchar, unit varchar, "
+        "first_source varchar, second_source varchar, first_value double, second_value double, "
+        "compared_count bigint, differing_count bigint, is_disagreement boolean)"
+    ).fetchall()
+    row = {"replica_id": "0", "topic": "kv_capacity", "unit": "tokens", "compared_count": 1}
+    for first, second, value in (
+        ("log", "metrics", 4096.0),
+        ("log", "run.toml", 4096.0),
+        ("metrics", "run.toml", 4096.0),
+        ("log", "trace", 2048.0),
+        ("trace", "run.toml", 2048.0),
+    ):
+        differs = value != 4096.0
+        values = {
+            "first_source": first,
+            "second_source": second,
+            "first_value": 4096.0,
+            "second_value": value,
+        }
+        add_rows(
+            con,
+            "source_agreement",
+            {**row, **values, "differing_count": int(differs), "is_disagreement": differs},
+        )
+    table, _ = agreement_section(con).blocks
+    assert [(line[1], line[3]) for line in table.rows] == [
+        ("log", "trace"),
+        ("trace", "run.toml"),
+        ("log, metrics, run.toml", "the same"),
+    ]
+    assert table.more_count == 0
+
+
 def test_a_clients_totals_stand_in_for_requests_that_nobody_kept(con):
     con.execute(
         "create temp table client_totals (level varchar, source_id integer, load_no integer, name varchar, "

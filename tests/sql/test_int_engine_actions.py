@@ -84,20 +84,18 @@ def test_counter_rise_can_be_late_by_the_whole_blocked_stretch() -> None:
     assert rows == [(20 * S,)]
 
 
+def test_counter_rise_is_late_by_a_recomputation_at_least() -> None:
+    # In the sample before nobody waited and there was room: the victim waited in between, then spoke again.
+    rise = pressure(40, preemption_delta=1, possible_since_ns=39 * S)
+    assert actions("earliest_ns", int_kv_pressure=[rise]) == [(38 * S,)]
+
+
 def test_flip_lies_between_two_samples() -> None:
     rows = actions(
         "kind, proof, event_count, is_prompt, earliest_ns, low_ns, high_ns, ts_ns",
-        int_kv_pressure=[pressure(40, is_flip=True, possible_since_ns=ns(38))],
+        int_kv_pressure=[pressure(40, is_flip=True, flip_since_ns=ns(38))],
     )
     assert rows == [("flip", "gauges", 1, True, 38 * S, 39 * S, 40 * S, ns(39.5))]
-
-
-@pytest.mark.parametrize(("interval_s", "earliest_s"), [(1, 29), (5, 24)])
-def test_gauges_that_exclude_nothing_reach_back_by_the_gap_of_an_episode(
-    interval_s: int, earliest_s: int
-) -> None:
-    flip = pressure(40, is_flip=True, possible_since_ns=S, interval_ns=interval_s * S)
-    assert actions("earliest_ns", int_kv_pressure=[flip]) == [(earliest_s * S,)]
 
 
 def test_blocks_of_a_victim_go_in_the_step_that_it_misses() -> None:
@@ -108,7 +106,7 @@ def test_blocks_of_a_victim_go_in_the_step_that_it_misses() -> None:
 def test_uncertainty_of_the_clock_widens_both_ends() -> None:
     rows = actions(
         "earliest_ns, low_ns, high_ns",
-        int_kv_pressure=[pressure(40, is_flip=True, possible_since_ns=ns(38), uncertainty_ns=100 * MS)],
+        int_kv_pressure=[pressure(40, is_flip=True, flip_since_ns=ns(38), uncertainty_ns=100 * MS)],
     )
     assert rows == [(ns(37.9), ns(38.9), ns(40.1))]
 

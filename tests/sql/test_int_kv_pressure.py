@@ -282,3 +282,28 @@ def test_cache_that_is_reserved_in_advance_does_not_flip() -> None:
         given = [{**row, "semantics": semantics} for row in rows]
         con = model("int_kv_pressure", {}, {"int_kv_samples": given, "int_engine_limits": limits})
         assert table(con, "select bool_or(is_flip) from int_kv_pressure") == [(expected,)]
+
+
+def flip_since_s(seconds: list[int]) -> float:
+    """Return how far back the first flip reaches when the cache is full and somebody waits all along."""
+    scrapes = [Scrape(second, kv=0.99, running=10, waiting=1) for second in seconds[:-1]]
+    scrapes.append(Scrape(seconds[-1], kv=0.95, running=9, waiting=2))
+    con = model("int_kv_pressure", merge(scrape_rows(scrapes), {"raw_settings": [LIMIT]}))
+    query = "select flip_since_ns / 1e9 from int_kv_pressure where is_flip order by ts_ns limit 1"
+    ((since,),) = table(con, query)
+    assert isinstance(since, float)
+    return since
+
+
+def test_a_flip_reaches_back_by_the_gap_of_an_episode() -> None:
+    # One can have been missed in the ten seconds ahead of the sample before; earlier is another episode.
+    assert flip_since_s(list(range(41))) == 29.0
+
+
+def test_time_without_samples_is_no_quiet_time() -> None:
+    assert flip_since_s([*range(20), *range(34, 41)]) == pytest.approx(15, abs=1)
+
+
+def test_coarse_samples_exclude_nothing_of_a_full_cache() -> None:
+    # The record begins under pressure: before the first sample nothing is known.
+    assert flip_since_s(list(range(0, 100, 5))) == -15.0

@@ -3,7 +3,21 @@
 import pytest
 
 from builders_raw import Row, table
-from builders_serving import MS, S, Scrape, every, log_row, merge, model, ns, rows_of, scrape_rows
+from builders_serving import (
+    METRICS,
+    MS,
+    NO_TRANSFERS,
+    S,
+    Scrape,
+    every,
+    limit_row,
+    log_row,
+    merge,
+    model,
+    ns,
+    rows_of,
+    scrape_rows,
+)
 
 COUNTS = {"context_requests": 1, "context_tokens": 9, "generation_requests": 3, "generation_tokens": 3}
 
@@ -189,3 +203,56 @@ def test_scrape_time_counts_as_uncertainty() -> None:
 def test_two_engines_of_one_file_are_two_replicas() -> None:
     both = merge(scrape_rows([Scrape(1, kv=0.1)]), scrape_rows([Scrape(1, kv=0.9)], engine="1"))
     assert sorted(samples("replica_id, kv_used_ratio", **both)) == [("0", 0.1), ("1", 0.9)]
+
+
+SGLANG = {
+    "vllm:kv_cache_usage_perc": "sglang:token_usage",
+    "vllm:num_requests_running": "sglang:num_running_reqs",
+    "vllm:num_requests_waiting": "sglang:num_queue_reqs",
+    "vllm:num_preemptions_total": "sglang:num_retracted_requests_total",
+    "vllm:generation_tokens_total": "sglang:generation_tokens_total",
+}
+
+
+def standing(last: int, *, running: float = 8.0, names: dict[str, str] | None = None) -> dict[str, list[Row]]:
+    """Return a second of scrapes that move, and then the same values again up to the second ``last``."""
+    scrapes = [
+        Scrape(n, kv=0.9 + min(n, 2) / 100, running=running, waiting=3.0, generated=min(n, 2) * 50.0)
+        for n in range(last)
+    ]
+    raw = scrape_rows(scrapes)
+    for series in raw["raw_metric_series"]:
+        series["name"] = (names if names is not None else SGLANG).get(str(series["name"]), series["name"])
+    return raw
+
+
+def test_of_gauges_left_over_when_the_scheduler_idles_one_sample_counts() -> None:
+    assert samples("ts_ns", **standing(60)) == [(0,), (S,), (2 * S,)]
+    # What may be the pause between two batches is kept.
+    assert len(samples("ts_ns", **standing(20))) == 20
+
+
+def test_an_idle_engine_and_gauges_read_at_every_scrape_may_stand_still() -> None:
+    assert len(samples("ts_ns", **standing(60, running=0.0))) == 60
+    assert len(samples("ts_ns", **standing(60, names={}))) == 60
+
+
+def test_left_over_gauges_neither_prolong_pressure_nor_end_it_with_a_flip() -> None:
+    scrapes = [
+        Scrape(
+            n,
+            kv=min(0.5 + 0.008 * min(n, 59), 0.97) if n < 250 else 0.1,
+            running=12.0 if n < 250 else 1.0,
+            waiting=0.0 if n < 50 else 5.0 if n < 250 else 6.0,
+            preemptions=0.0,
+            generated=min(n, 59) * 500.0 + max(n - 249, 0) * 40.0,
+        )
+        for n in range(300)
+    ]
+    raw = scrape_rows(scrapes)
+    for series in raw["raw_metric_series"]:
+        series["name"] = SGLANG.get(str(series["name"]), series["name"])
+    raw = merge(raw, {"raw_settings": [limit_row(16)]})
+    con = model("swap_points", {**raw, "sources": [METRICS]}, NO_TRANSFERS)
+    rows = table(con, f"select class, e_proof, end_ns <= {ns(62)} from swap_points")
+    assert rows == [("pressure", None, True)]

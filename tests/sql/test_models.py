@@ -140,6 +140,14 @@ def _end_of_call(text: str, start: int) -> int:
 
 
 @every_model
+def test_no_model_filters_inside_a_window(model: Model) -> None:
+    """DuckDB 2.0.1 takes quadratic time for it; an aggregate of a CASE says the same."""
+    body = _body(model).lower()
+    for call in re.finditer(r"\bfilter\s*(?=\()", body):
+        assert not body[_end_of_call(body, call.end()) :].lstrip().startswith("over"), model.name
+
+
+@every_model
 def test_no_model_selects_runs(model: Model) -> None:
     assert "run_id" not in _body(model).lower()
     assert "run_id" not in {column.name for column in model.columns}

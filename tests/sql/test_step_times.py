@@ -9,15 +9,16 @@ MS = 1_000_000
 def logged(elapsed_ms: float, generation: int = 4, context: int = 0, **values: object) -> Row:
     return {
         "replica_id": "0", "source_id": 2, "context_requests": context, "context_tokens": 100 * context,
-        "generation_requests": generation, "generation_tokens": generation, "elapsed_ms": elapsed_ms, **values,
+        "generation_requests": generation, "generation_tokens": generation, "elapsed_ms": elapsed_ms,
+        **values,
     }  # fmt: skip
 
 
 def traced(gpu_ms: float, phase: str = "decode", confidence: float = 0.9, **values: object) -> Row:
     return {
         "replica_id": "0", "phase": phase, "confidence": confidence, "sequence_count": 2,
-        "gpu_busy_ns": 5 * MS, "bubble_before_ns": MS, "gpu_start_ns": 7, "gpu_end_ns": 7 + round(gpu_ms * MS),
-        **values,
+        "gpu_busy_ns": 5 * MS, "bubble_before_ns": MS, "gpu_start_ns": 7,
+        "gpu_end_ns": 7 + round(gpu_ms * MS), **values,
     }  # fmt: skip
 
 

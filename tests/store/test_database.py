@@ -9,6 +9,7 @@ from kvcliff.errors import StoreError, StoreLockedError, StoreVersionError
 from kvcliff.store.database import (
     SCHEMA_VERSION,
     expose_run,
+    lift_memory_limit,
     open_store,
     quote,
     store_tables,
@@ -145,6 +146,23 @@ def test_memory_limit_must_be_a_size(size: str, tmp_path: Path) -> None:
 
 def test_memory_limit_is_set(tmp_path: Path) -> None:
     with open_store(tmp_path / "a.duckdb", memory_limit="512MiB") as con:
+        assert con.execute("select current_setting('memory_limit')").fetchone() == ("512.0 MiB",)
+
+
+def test_memory_has_a_limit_of_our_own_that_can_be_lifted(tmp_path: Path) -> None:
+    question = "select parse_formatted_bytes(current_setting('memory_limit'))"
+    with duckdb.connect() as free, open_store(tmp_path / "a.duckdb") as con:
+        engines_own = free.execute(question).fetchall()
+        limit = con.execute(question).fetchall()[0][0]
+        assert limit <= 2 << 30
+        assert lift_memory_limit(con) == (limit < engines_own[0][0])
+        assert con.execute(question).fetchall() == engines_own
+        assert not lift_memory_limit(con)
+
+
+def test_a_memory_limit_that_was_given_is_not_lifted(tmp_path: Path) -> None:
+    with open_store(tmp_path / "a.duckdb", memory_limit="512MiB") as con:
+        assert not lift_memory_limit(con)
         assert con.execute("select current_setting('memory_limit')").fetchone() == ("512.0 MiB",)
 
 

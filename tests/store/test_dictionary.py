@@ -11,9 +11,9 @@ from kvcliff.store.dictionary import (
     render_dictionary,
     stored_tables,
 )
-from kvcliff.store.ingest import RUN_TABLES
 from kvcliff.store.migrations import STATE_DDL
 from kvcliff.store.models import load_models, load_seeds, mart_names, raw_names
+from kvcliff.store.run_tables import RUN_TABLES
 
 
 def test_store_tables_are_those_that_the_store_writes() -> None:

@@ -5,13 +5,14 @@ from pathlib import Path
 import click
 
 from kvcliff.cli.options import (
-    FAIL_LEVELS,
     config_option,
     db_option,
     example,
+    fail_on_option,
+    force_option,
     format_option,
     memory_option,
-    option,
+    output_option,
     policy_option,
     strict_option,
 )
@@ -26,30 +27,14 @@ from kvcliff.errors import UsageProblem
     )
 )
 @click.argument("runs", metavar="BASE... RUN", nargs=-1, required=True)
-@option(
-    "-o",
-    "--output",
-    "output",
-    type=click.Path(path_type=Path, readable=False),
-    default=None,
-    help="Markdown file for the report, a figure beside it; '-' prints the report.",
-)
+@output_option
 @db_option
 @config_option
 @policy_option
 @strict_option
-@option(
-    "--force",
-    is_flag=True,
-    help="Compare runs that differ in GPU, model or load all the same; overwrite the --output file.",
-)
+@force_option
 @memory_option
-@option(
-    "--fail-on",
-    type=click.Choice(FAIL_LEVELS),
-    default=None,
-    help="Exit 10: critical when the run is worse, warning when any metric is, info on any change.",
-)
+@fail_on_option
 @format_option("text", "json", "md")
 def compare(
     runs: tuple[str, ...],

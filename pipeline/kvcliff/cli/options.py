@@ -86,14 +86,21 @@ output_option = option(
     type=click.Path(path_type=Path, readable=False),
     default=None,
     help="Report folder; '-' prints the Markdown report instead of writing files. "
-    f"Without it: {DEFAULT_REPORTS}/<run name>, which is replaced.",
+    f"Without it: {DEFAULT_REPORTS}/<run name>, which is replaced. Of compare the Markdown file, a figure "
+    "beside it; without it none is written.",
 )
-force_option = option("--force", is_flag=True, help="Overwrite a report or file that is already there.")
+force_option = option(
+    "--force",
+    is_flag=True,
+    help="Overwrite a report or file that is already there; compare runs all the same that differ in GPU, "
+    "model or load.",
+)
 fail_on_option = option(
     "--fail-on",
     type=click.Choice(FAIL_LEVELS),
     default=None,
-    help="Exit 10 when a finding of this severity or above is found (the report is still written).",
+    help="Exit 10 when a finding of this severity or above is found (the report is still written). Of "
+    "compare: critical when the run is worse, warning when any metric is, info on any change.",
 )
 
 

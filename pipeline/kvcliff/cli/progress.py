@@ -1,7 +1,8 @@
-"""What is being worked on, shown on stderr."""
+"""What is being worked on and how long it may still take, shown on stderr."""
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -9,9 +10,44 @@ from rich.console import Console
 from rich.text import Text
 
 from kvcliff.cli.output import is_coloured, note, one_line
-from kvcliff.timing import add_listener
+from kvcliff.timing import add_listener, expected
 
 _SLOW_STAGE_S = 1.0
+#: Before this an estimate says nothing, and below the second nobody needs one.
+_LEAST_ELAPSED_S, _LEAST_LEFT_S = 2.0, 2.0
+
+
+class Estimate:
+    """How long the announced work may still take, judged by what of it is done."""
+
+    def __init__(self) -> None:
+        self._begun_s: float | None = None
+        self._done: set[str] = set()
+
+    def note(self, name: str, seconds: float | None) -> None:
+        """Take note of a stage that begins (``seconds`` is ``None``) or ends."""
+        work = expected()
+        if name not in work:
+            return
+        if seconds is not None:
+            self._done.add(name)
+        elif self._begun_s is None or name in self._done or not self._done <= work.keys():
+            self._begun_s, self._done = time.monotonic(), set()
+
+    def left_s(self) -> float | None:
+        """Return the seconds that may be left; ``None`` while too little is known, or next to nothing is."""
+        work = expected()
+        done = sum(work.get(name, 0.0) for name in self._done)
+        if self._begun_s is None or not done:
+            return None
+        elapsed_s = time.monotonic() - self._begun_s
+        left_s = elapsed_s * (sum(work.values()) - done) / done
+        return left_s if elapsed_s >= _LEAST_ELAPSED_S and left_s >= _LEAST_LEFT_S else None
+
+    def words(self) -> str:
+        """Return the estimate as it follows the name of a stage, or nothing."""
+        left_s = self.left_s()
+        return f", about {left_s:.0f} s left" if left_s is not None else ""
 
 
 @contextmanager
@@ -20,8 +56,15 @@ def progress() -> Iterator[None]:
 
     A terminal gets a line that moves; elsewhere only stages over a second leave a line.
     """
+    estimate = Estimate()
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        remove = add_listener(_print_slow_stage)
+
+        def print_slow_stage(name: str, seconds: float | None) -> None:
+            estimate.note(name, seconds)
+            if seconds is not None and seconds > _SLOW_STAGE_S:
+                note(f"{name}: {seconds:.1f} s{estimate.words()}")
+
+        remove = add_listener(print_slow_stage)
         try:
             yield
         finally:
@@ -32,6 +75,7 @@ def progress() -> Iterator[None]:
     with console.status(Text("starting"), spinner="dots") as status:
 
         def show(name: str, seconds: float | None) -> None:
+            estimate.note(name, seconds)
             if seconds is None:
                 running.append(name)
             elif name in running:
@@ -43,8 +87,3 @@ def progress() -> Iterator[None]:
             yield
         finally:
             remove()
-
-
-def _print_slow_stage(name: str, seconds: float | None) -> None:
-    if seconds is not None and seconds > _SLOW_STAGE_S:
-        note(f"{name}: {seconds:.1f} s")

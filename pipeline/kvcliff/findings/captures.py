@@ -43,4 +43,4 @@ FEWER_BYTES = (
     "Cut the bytes of a decode step: KV quantisation (FP8), a GQA/MQA model, weight quantisation, "
     "shorter context."
 )
-MORE_KV_ROOM = "then give KV more room (shorter contexts, FP8 KV cache, a GQA/MQA model, more memory for KV)"
+MORE_KV_ROOM = "then give KV more room (shorter contexts, FP8 KV cache, more memory for KV)"

@@ -6,7 +6,7 @@ import duckdb
 
 from kvcliff.findings import FINDINGS
 from kvcliff.findings.base import Evidence, Finding, Result
-from kvcliff.store.ingest import FINDINGS_DDL
+from kvcliff.store.run_tables import FINDINGS_DDL
 
 
 def run_findings(con: duckdb.DuckDBPyConnection, findings: tuple[Finding, ...] = FINDINGS) -> int:

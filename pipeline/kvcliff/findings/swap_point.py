@@ -69,8 +69,9 @@ def _episodes(
     )
     coarse_ns = _coarse_step_ns(con, head)
     if coarse_ns is not None:
+        pressure = sentence.removeprefix("No swap point, but ")
         return cannot_tell(
-            f"{sentence.removeprefix('No swap point, but ')}{other_points(head, points)}. Whether running requests were preempted cannot be told "
+            f"{pressure}{other_points(head, points)}. Whether running requests were preempted cannot be told "
             f"from samples {format_error(coarse_ns)} apart.",
             SCRAPE,
             *(_evidence(point) for point in points[:10]),

@@ -20,6 +20,9 @@ class MetricSpec:
         better: which direction is better; ``neither`` is shown and never judged.
         noise: threshold of its noise between repeats.
         minimum: threshold of its smallest relevant change.
+        request_noise: threshold of the noise of one request, for a metric whose noise falls with their
+            number; ``noise`` then holds where the number is unknown.
+        alarm: threshold of standard deviations from which a change is no chance.
         kind: a positive measure, a count of events, a share of requests, or a state (some or none).
         is_gating: whether it takes part in the verdict over all.
         is_core: whether ``same`` over all rests on it.
@@ -33,6 +36,8 @@ class MetricSpec:
     better: Direction
     noise: str = "compare_noise_latency_ratio"
     minimum: str = "compare_min_change_ratio"
+    alarm: str = "compare_alarm_sds"
+    request_noise: str | None = None
     kind: Kind = "measure"
     is_gating: bool = False
     is_core: bool = False
@@ -58,6 +63,7 @@ METRICS: tuple[MetricSpec, ...] = (
         "latency",
         "lower",
         _LATENCY,
+        alarm="compare_primary_alarm_sds",
         is_gating=True,
         is_core=True,
         origins=("buckets", "totals"),
@@ -112,6 +118,7 @@ METRICS: tuple[MetricSpec, ...] = (
         "throughput",
         "higher",
         "compare_noise_throughput_ratio",
+        request_noise="compare_noise_per_request_ratio",
         is_gating=True,
         is_core=True,
         origins=("requests", "totals", "buckets"),

@@ -107,7 +107,7 @@ def _level_requests(level: str, requests: Sequence[_Request]) -> Iterator[Readin
     spans = [(r.arrival_ns, r.end_ns) for r in served if r.arrival_ns is not None and r.end_ns is not None]
     tokens = sum(r.output_tokens for r in served if r.arrival_ns is not None and r.end_ns is not None)
     if spans and tokens and (busy := active_ns(spans)):
-        yield level, "tokens_per_s", "requests", Estimate(tokens * 1e9 / busy)
+        yield level, "tokens_per_s", "requests", Estimate(tokens * 1e9 / busy, exposure=float(len(spans)))
 
 
 def read_buckets(marts: StoredMarts, run_id: str) -> dict[str, list[Bucket]]:
@@ -212,4 +212,5 @@ def total_estimates(marts: StoredMarts, run_id: str) -> Iterator[Reading]:
     for level, totals in single_totals(marts, run_id).items():
         for key, name in _PRINTED:
             if (value := totals.get(name)) is not None and value > 0:
-                yield level, key, "totals", Estimate(value)
+                count = max(totals.get("completed", 1.0), 1.0)
+                yield level, key, "totals", Estimate(value, exposure=count)

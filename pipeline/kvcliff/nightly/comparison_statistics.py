@@ -12,8 +12,6 @@ MIN_WINDOW_NS = 1_000_000_000
 #: Groups of windows whose spread shows the noise inside a run.
 GROUPS = 6
 _MIN_VALUES = 4
-#: Upper 80 % bound over estimate of a standard deviation with 5 degrees of freedom: (5 / 2.343) ** 0.5.
-_FEW_GROUPS = 1.461
 
 
 @dataclass(frozen=True)
@@ -23,7 +21,8 @@ class Estimate:
     Attributes:
         value: the value.
         sampling_sd: standard deviation of its logarithm from what varies inside the run; 0 when unknown.
-        exposure: what a count is counted over (generated tokens); 1 when unknown, unused for measures.
+        exposure: what a count is counted over (generated tokens); of throughput the requests behind it; 1
+            when unknown or without meaning.
     """
 
     value: float
@@ -92,7 +91,6 @@ def sampling_sd(values: Sequence[float]) -> float:
 
     The groups are parts of one sample, so their spread divided by the root of their number is that of the
     whole (random groups, Wolter 1985). It is what varies within seconds; slower noise is that between runs.
-    A spread of six values is itself uncertain: its upper 80 % bound is returned.
 
     Args:
         values: one value a group; fewer than four say nothing and give 0.
@@ -102,7 +100,7 @@ def sampling_sd(values: Sequence[float]) -> float:
     if count < _MIN_VALUES or mean <= 0:
         return 0.0
     variance = math.fsum((value - mean) ** 2 for value in values) / (count - 1)
-    return _FEW_GROUPS * math.sqrt(variance / count) / mean
+    return math.sqrt(variance / count) / mean
 
 
 def baseline_spread(logs: Sequence[float], floor_sd: float, floor_runs: float) -> Spread:

@@ -146,9 +146,10 @@ def _measure_answer(sides: Sides, run: Estimate, limits: Limits) -> _Answer:
             return _Answer("same", "zero on both sides")
         return _Answer("inconclusive", "zero on one side, so the change has no ratio")
     logs = [math.log(estimate.value) for estimate in sides.base]
-    spread = baseline_spread(logs, limits.value(sides.spec.noise), limits.value("compare_noise_runs"))
-    change = change_between(sides.base, run, spread, alarm_sds=limits.value("compare_alarm_sds"))
-    noise = _noise_words(spread, limits.value(sides.spec.noise))
+    built_in = _built_in_noise(sides, run, limits)
+    spread = baseline_spread(logs, built_in, limits.value("compare_noise_runs"))
+    change = change_between(sides.base, run, spread, alarm_sds=limits.value(sides.spec.alarm))
+    noise = _noise_words(spread, built_in)
     minimum = math.log1p(limits.minimum(sides.spec, sides.key))
     seen = f"a change of {format_pct(math.expm1(change.visible), 0)} would have been seen"
     is_relevant = abs(change.size) >= minimum
@@ -164,6 +165,19 @@ def _measure_answer(sides: Sides, run: Estimate, limits: Limits) -> _Answer:
         return _Answer("same", f"within noise: only {seen}", noise, change)
     words = "below the smallest relevant change"
     return _Answer("same", f"{words} ({format_pct(math.expm1(minimum), 0)}); {seen}", noise, change)
+
+
+def _built_in_noise(sides: Sides, run: Estimate, limits: Limits) -> float:
+    """Return the standard deviation between repeats of a metric.
+
+    Throughput is counted in whole requests: where their number is known, the noise falls with its root, down
+    to that of the median latency, which many requests do not make smaller.
+    """
+    fewest = min(estimate.exposure for estimate in (*sides.base, run))
+    if sides.spec.request_noise is None or fewest <= 1:
+        return limits.value(sides.spec.noise)
+    per_request = limits.value(sides.spec.request_noise) / math.sqrt(fewest)
+    return max(limits.value("compare_noise_latency_ratio"), per_request)
 
 
 def _noise_words(spread: Spread, floor_sd: float) -> str:

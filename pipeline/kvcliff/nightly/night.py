@@ -205,14 +205,6 @@ def _inside(refusal: Refusal, run: RunFolder) -> Refusal:
     return Refusal(shorten(refusal.reason), shorten(refusal.hint) if refusal.hint is not None else None)
 
 
-def _raise_if_not_of_the_run(error: Exception) -> None:
-    """Pass on what ends a pass: somebody's wish to stop, and failures of the machine."""
-    if is_interrupt(error):
-        raise KeyboardInterrupt from error
-    if is_machine_error(error):
-        raise machine_problem(error) from error
-
-
 def _poisonous(attempts: int) -> Refusal:
     return Refusal(
         f"the process died {attempts} times while reading it",

@@ -13,7 +13,7 @@ import duckdb
 from kvcliff import __version__
 from kvcliff.errors import StoreError
 from kvcliff.nightly.gate import Check, Judgement
-from kvcliff.store.database import stored_table
+from kvcliff.store.database import roll_back, stored_table
 
 FolderStatus = Literal["begun", "stored", "set_aside"]
 
@@ -81,22 +81,14 @@ def one_transaction(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
         yield
         con.execute("commit")
     except duckdb.Error as exc:
-        _roll_back(con)
+        roll_back(con)
         raise StoreError(
             f"the database could not be written: {str(exc).splitlines()[0]}",
             hint="check free disk space and permissions; the next pass goes on from here",
         ) from exc
     except BaseException:
-        _roll_back(con)
+        roll_back(con)
         raise
-
-
-def _roll_back(con: duckdb.DuckDBPyConnection) -> None:
-    try:
-        con.execute("rollback")
-    except duckdb.Error:
-        # The transaction is already gone; there is nothing left to undo.
-        return
 
 
 def folder_states(con: duckdb.DuckDBPyConnection, root: str) -> dict[str, FolderState]:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from kvcliff.readers.base import NO_MATCH, LoadReport, ReadContext, Reader, Sink, Sniff, Source
+from kvcliff.readers.base import NO_MATCH, LoadReport, ReadContext, Reader, Sink, SkipCount, Sniff, Source
 from kvcliff.readers.json_values import elements_of, members_of, nanoseconds
 from kvcliff.readers.metric_series import CACHE_CONFIG_NAMES, cache_config_settings
 from kvcliff.readers.metric_writer import FLUSH_SAMPLES, TABLES, MetricWriter
@@ -50,19 +50,12 @@ def _samples(family: str, entry: Mapping[str, object]) -> Iterator[tuple[str, di
         yield f"{family}_bucket", {**labels, "le": bound}, count
 
 
-class _Loader:
+class _Loader(SkipCount):
     """State of one load."""
 
     def __init__(self, sink: Sink) -> None:
         self.writer = MetricWriter(sink)
         self.settings: list[Setting] = []
-        self.skipped_count = 0
-        self.first_skip_reason: str | None = None
-
-    def skip(self, reason: str) -> None:
-        """Count a record or sample that could not be read."""
-        self.skipped_count += 1
-        self.first_skip_reason = self.first_skip_reason or reason
 
     def take(self, line: bytes) -> None:
         """Take one record as one scrape."""

@@ -132,6 +132,23 @@ class Sniff:
 NO_MATCH = Sniff(0, "")
 
 
+class SkipCount:
+    """Base of what walks a file: counts what could not be read and keeps the first reason.
+
+    Attributes:
+        skipped_count: lines, rows, records or cells that could not be read.
+        first_skip_reason: why the first of them could not.
+    """
+
+    skipped_count = 0
+    first_skip_reason: str | None = None
+
+    def skip(self, reason: str) -> None:
+        """Count one that could not be read; ``reason`` holds nothing of its content."""
+        self.skipped_count += 1
+        self.first_skip_reason = self.first_skip_reason or reason
+
+
 @dataclass(frozen=True)
 class LoadReport:
     """What one load brought.

@@ -10,6 +10,7 @@ from kvcliff.readers.json_values import (
     count,
     elements_of,
     error_kind,
+    first_count,
     label,
     members_of,
     nanoseconds,
@@ -67,8 +68,8 @@ def _request(request: Mapping[str, object], tag: str | None, concurrency: int | 
         tag=tag,
         submit_ns=submit_ns,
         done_ns=known[-1] if known else None,
-        prompt_tokens=_first_count(usage.get("prompt_tokens"), _payload_count(request, "prompt")),
-        output_tokens=_first_count(usage.get("completion_tokens"), len(chunks)),
+        prompt_tokens=first_count(usage.get("prompt_tokens"), _payload_count(request, "prompt")),
+        output_tokens=first_count(usage.get("completion_tokens"), len(chunks)),
         concurrency=concurrency,
         error_kind=failed or (None if chunks else "no_response"),
         chunks_ns=chunks,
@@ -78,11 +79,6 @@ def _request(request: Mapping[str, object], tag: str | None, concurrency: int | 
 def _payload_count(request: Mapping[str, object], what: str) -> int | None:
     """Return a number of tokens that a request states about itself, when it does."""
     return count(members_of(request.get("request_inputs")).get(f"{what}_tokens"))
-
-
-def _first_count(*values: object) -> int | None:
-    """Return the first of several values that is a count."""
-    return next((known for value in values if (known := count(value)) is not None), None)
 
 
 class _Experiment:
@@ -124,10 +120,7 @@ class _Experiment:
     def _take(self, request: Mapping[str, object]) -> None:
         """Take one request."""
         row = _request(request, self._tag, self._concurrency)
-        if row is None:
-            self._writer.skip("request has no time stamp")
-        else:
-            self._writer.add(row)
+        self._writer.add_or_skip(row, "request has no time stamp")
 
 
 def _load(source: Source, sink: Sink, context: ReadContext) -> LoadReport:

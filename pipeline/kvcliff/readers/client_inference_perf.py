@@ -9,9 +9,9 @@ from kvcliff.readers.client_rows import CLIENT_TABLES, ClientRequest, ClientWrit
 from kvcliff.readers.client_totals import LATENCY_STATISTICS, latency_total
 from kvcliff.readers.json_stream import JsonCursor, JsonDamage
 from kvcliff.readers.json_values import (
-    count,
     elements_of,
     error_kind,
+    first_count,
     members_of,
     nanosecond_list,
     nanoseconds,
@@ -74,12 +74,7 @@ def _token_counts(info: Mapping[str, object]) -> tuple[int | None, int | None]:
         response.get("output_tokens"),
         info.get("output_tokens"),
     )
-    return _first_count(prompts), _first_count(outputs)
-
-
-def _first_count(values: tuple[object, ...]) -> int | None:
-    """Return the first of several values that is a count."""
-    return next((known for value in values if (known := count(value)) is not None), None)
+    return first_count(*prompts), first_count(*outputs)
 
 
 def _request(entry: Mapping[str, object]) -> ClientRequest | None:
@@ -101,16 +96,6 @@ def _request(entry: Mapping[str, object]) -> ClientRequest | None:
         error_kind=failed,
         chunks_ns=chunks,
     )
-
-
-def _load_requests(cursor: JsonCursor, writer: ClientWriter) -> None:
-    """Take every request."""
-    for _ in cursor.items():
-        row = _request(members_of(cursor.value()))
-        if row is None:
-            writer.skip("request has no start time")
-        else:
-            writer.add(row)
 
 
 def _totals(report: Mapping[str, object]) -> Iterator[tuple[str, float | None]]:
@@ -156,7 +141,8 @@ def _load(source: Source, sink: Sink, context: ReadContext) -> LoadReport:
         cursor = JsonCursor(stream)
         try:
             if cursor.peek() == "[":
-                _load_requests(cursor, writer)
+                for _ in cursor.items():
+                    writer.add_or_skip(_request(members_of(cursor.value())), "request has no start time")
             else:
                 notes = _load_totals(cursor, writer)
         except JsonDamage as problem:

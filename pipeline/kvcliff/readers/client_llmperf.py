@@ -52,16 +52,6 @@ def _request(entry: Mapping[str, object]) -> ClientRequest | None:
     )
 
 
-def _load_requests(cursor: JsonCursor, writer: ClientWriter) -> None:
-    """Take every request."""
-    for _ in cursor.items():
-        row = _request(members_of(cursor.value()))
-        if row is None:
-            writer.skip("element is no request")
-        else:
-            writer.add(row)
-
-
 def _load_summary(summary: Mapping[str, object], writer: ClientWriter) -> None:
     """Take the totals of a summary."""
     for key, name in _TOTALS:
@@ -83,7 +73,8 @@ def _load(source: Source, sink: Sink, context: ReadContext) -> LoadReport:
         cursor = JsonCursor(stream)
         try:
             if cursor.peek() == "[":
-                _load_requests(cursor, writer)
+                for _ in cursor.items():
+                    writer.add_or_skip(_request(members_of(cursor.value())), "element is no request")
             else:
                 _load_summary(members_of(cursor.value()), writer)
         except JsonDamage as problem:

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import polars as pl
 
-from kvcliff.readers.base import LoadReport, Sink
+from kvcliff.readers.base import LoadReport, Sink, SkipCount
 from kvcliff.readers.settings import Setting, settings_frame, without_folders
 
 ClientClock = Literal["unix", "monotonic", "none"]
@@ -78,14 +78,12 @@ class ClientRequest:
     gaps_ns: Sequence[int] = ()
 
 
-class ClientWriter:
+class ClientWriter(SkipCount):
     """Collects rows and writes them in chunks.
 
     Attributes:
         request_count: requests taken so far.
         unstarted_count: those without a start time.
-        skipped_count: requests of the file that could not be read.
-        first_skip_reason: why the first of them could not.
     """
 
     def __init__(self, sink: Sink) -> None:
@@ -100,8 +98,13 @@ class ClientWriter:
         self._settings: dict[str, str] = {}
         self.request_count = 0
         self.unstarted_count = 0
-        self.skipped_count = 0
-        self.first_skip_reason: str | None = None
+
+    def add_or_skip(self, request: ClientRequest | None, reason: str) -> None:
+        """Take one request, or count one that could not be read."""
+        if request is None:
+            self.skip(reason)
+        else:
+            self.add(request)
 
     def add(self, request: ClientRequest) -> None:
         """Take one request and its chunks."""
@@ -149,11 +152,6 @@ class ClientWriter:
         self._token_chunks.extend(range(size))
         self._token_times.extend(_all_int64(chunks_ns) or [None] * size)
         self._token_gaps.extend([None] * size if chunks_ns else _all_int64(gaps_ns))
-
-    def skip(self, reason: str) -> None:
-        """Count a request that could not be read."""
-        self.skipped_count += 1
-        self.first_skip_reason = self.first_skip_reason or reason
 
     def total(self, load_no: int, name: str, value: float | None) -> None:
         """Take a total of one load under its canonical name; the first of a name stays."""

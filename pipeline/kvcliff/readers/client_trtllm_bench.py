@@ -71,16 +71,6 @@ def _request(entry: Mapping[str, object]) -> ClientRequest | None:
     )
 
 
-def _load_requests(cursor: JsonCursor, writer: ClientWriter) -> None:
-    """Take every request."""
-    for _ in cursor.items():
-        row = _request(members_of(cursor.value()))
-        if row is None:
-            writer.skip("request has no start time")
-        else:
-            writer.add(row)
-
-
 def _load_report(report: Mapping[str, object], writer: ClientWriter) -> None:
     """Take totals and settings of a report."""
     for part, key, name, factor in _TOTALS:
@@ -104,7 +94,8 @@ def _load(source: Source, sink: Sink, context: ReadContext) -> LoadReport:
         cursor = JsonCursor(stream)
         try:
             if cursor.peek() == "[":
-                _load_requests(cursor, writer)
+                for _ in cursor.items():
+                    writer.add_or_skip(_request(members_of(cursor.value())), "request has no start time")
             else:
                 _load_report(members_of(cursor.value()), writer)
         except JsonDamage as problem:

@@ -6,7 +6,7 @@ from typing import Final
 import polars as pl
 
 from kvcliff.errors import DataGapError
-from kvcliff.readers.base import NO_MATCH, LoadReport, ReadContext, Reader, Sink, Sniff, Source
+from kvcliff.readers.base import NO_MATCH, LoadReport, ReadContext, Reader, Sink, SkipCount, Sniff, Source
 from kvcliff.readers.csv_text import is_text, text_lines
 from kvcliff.readers.device_columns import THROTTLE_COUNTERS, cell_value, is_blank
 from kvcliff.readers.device_layout import (
@@ -43,7 +43,7 @@ def _sniff(source: Source) -> Sniff:
     return NO_MATCH
 
 
-class _Loader:
+class _Loader(SkipCount):
     """State of one load: the layout in force, the devices met, and the columns not yet written."""
 
     def __init__(self, source: Source, sink: Sink, context: ReadContext) -> None:
@@ -62,8 +62,7 @@ class _Loader:
         self._interval_ns: int | None = None
         self.layout: DeviceTable | None = None
         self.time: TimeColumn | None = None
-        self.row_count = self.skipped_count = self.repeated_count = self.line_no = 0
-        self.first_skip_reason: str | None = None
+        self.row_count = self.repeated_count = self.line_no = 0
 
     def line(self, line: bytes) -> None:
         """Take one line: a header, a line of units, or a row."""
@@ -87,7 +86,7 @@ class _Loader:
         layout = header_table(line)
         if layout is None:
             if not line.lstrip().startswith(b"#"):
-                self._skip("line before the header")
+                self.skip("line before the header")
             return
         self.layout = layout
         self._is_blank_separated = is_blank_separated(line)
@@ -111,12 +110,12 @@ class _Loader:
         """Take one row."""
         layout = self.layout
         if layout is None or len(cells) != layout.width:
-            self._skip("row has more or fewer cells than the header")
+            self.skip("row has more or fewer cells than the header")
             return
         device_id = self._device_id(cells, layout)
         time_ns = self._time_ns(cells, layout, device_id)
         if time_ns is None:
-            self._skip("row has no readable time")
+            self.skip("row has no readable time")
             return
         if self._last_ns.get(device_id) == time_ns:
             self.repeated_count += 1
@@ -162,7 +161,7 @@ class _Loader:
                 continue
             value = cell_value(cell)
             if value is None:
-                self._skip("cell of a counter is no number")
+                self.skip("cell of a counter is no number")
                 continue
             self._keep(time_ns, device_id, column.counter, value * column.factor)
             if column.counter in THROTTLE_COUNTERS:
@@ -180,11 +179,6 @@ class _Loader:
         self._device_ids.append(device_id)
         self._counters.append(counter)
         self._values.append(value)
-
-    def _skip(self, reason: str) -> None:
-        """Count a row or cell that could not be read."""
-        self.skipped_count += 1
-        self.first_skip_reason = self.first_skip_reason or reason
 
     def flush(self) -> None:
         """Write the samples that were collected."""

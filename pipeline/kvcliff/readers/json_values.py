@@ -44,6 +44,11 @@ def count(value: object) -> int | None:
     return int(value) if 0 <= value < _COUNT_LIMIT else None
 
 
+def first_count(*values: object) -> int | None:
+    """Return the first of several values that is a count."""
+    return next((known for value in values if (known := count(value)) is not None), None)
+
+
 def nanoseconds(value: object, unit_ns: int) -> int | None:
     """Return a time or duration that is not negative in nanoseconds, else ``None``.
 

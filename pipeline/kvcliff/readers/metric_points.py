@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from kvcliff.readers.base import LoadReport, Sink, Source
+from kvcliff.readers.base import LoadReport, Sink, SkipCount, Source
 from kvcliff.readers.json_stream import JsonCursor, JsonDamage
 from kvcliff.readers.json_values import elements_of, members_of, nanoseconds
 from kvcliff.readers.metric_series import CACHE_CONFIG_NAMES, cache_config_settings
@@ -26,21 +26,14 @@ _NAME: Final = "__name__"
 
 
 @dataclass
-class Problems:
+class Problems(SkipCount):
     """What could not be used while a file was walked."""
 
-    skipped_count: int = 0
-    first_skip_reason: str | None = None
     nameless_count: int = 0
     native_histogram_count: int = 0
     warning_count: int = 0
     damage: str | None = None
     known_times: dict[float, int] = field(default_factory=dict)
-
-    def skip(self, reason: str) -> None:
-        """Count an answer, series or point that could not be read."""
-        self.skipped_count += 1
-        self.first_skip_reason = self.first_skip_reason or reason
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ class Only:
 
     def sql(self) -> tuple[str, str]:
         """Return the condition and the value of its one parameter."""
-        condition = f'"{self.column}" in (select value from json_each(?)) and "{self.known}" is not null'
+        condition = f'"{self.column}" in (select value from json_each(?)) and "{self.known}" is not null'  # noqa: S608
         return condition, "[" + ",".join(map(str, self.values)) + "]"
 
     def rows_of(self) -> pl.Expr:
@@ -141,6 +141,10 @@ class Export:
     def has(self, table: str, *columns: str) -> bool:
         """Return whether the export has this table and all these columns."""
         return table in self.tables and set(columns) <= set(self.tables[table])
+
+    def in_place(self, table: str) -> TableFile | None:
+        """Return the file of a table that SQL does not reach, ``None`` for the others."""
+        return self._in_place.get(table)
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a small query.

@@ -112,3 +112,9 @@ class TableFile:
         return sum(
             int(frame[column].cast(pl.Int64).is_in(list(values)).sum()) for frame in self.frames((column,))
         )
+
+
+def as_texts(column: pl.Series) -> pl.Series:
+    """Return bytes as texts; bytes that are no UTF-8 must not stop the reading."""
+    texts = [None if value is None else value.decode("utf-8", "replace") for value in column.to_list()]
+    return pl.Series(column.name, texts, dtype=pl.String)

@@ -14,7 +14,7 @@ import polars as pl
 
 from kvcliff.readers.arrow_streams import read_batches
 from kvcliff.readers.base import Source
-from kvcliff.readers.nsight_systems_files import DAMAGE, READERS, TableFile, damaged, mapped
+from kvcliff.readers.nsight_systems_files import DAMAGE, READERS, TableFile, as_texts, damaged, mapped
 
 _TIMES = ("start", "end")
 _PLACE = ("deviceId", "globalPid", "streamId", "correlationId")
@@ -86,7 +86,7 @@ TABLES: Final[dict[str, tuple[str, ...]]] = {
     "TARGET_INFO_NETWORK_METRICS": ("metricsListId", "metricsIdx", "name", "unit"),
 }
 #: The largest tables, of which next to nothing is asked but their rows: those are read where they lie.
-READ_IN_PLACE: Final = frozenset({"CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME"})
+READ_IN_PLACE: Final = frozenset({"CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"})
 
 
 def folder_to_sqlite(source: Source, target: Path) -> dict[str, TableFile]:
@@ -172,7 +172,7 @@ class _Writer:
         rows = frame.with_columns(pl.col(name).reinterpret(signed=True) for name in unsigned)
         # nsys 2022 writes texts as bytes.
         rows = rows.with_columns(
-            _texts(rows[name]) for name, dtype in rows.schema.items() if dtype == pl.Binary
+            as_texts(rows[name]) for name, dtype in rows.schema.items() if dtype == pl.Binary
         )
         mode = "append" if table in self._known else "create"
         if not frame.columns or (mode == "append" and not frame.height):
@@ -184,9 +184,3 @@ class _Writer:
             )
             statement.bind_stream(rows)
             statement.execute_update()
-
-
-def _texts(column: pl.Series) -> pl.Series:
-    """Return bytes as texts; bytes that are no UTF-8 must not stop the reading."""
-    texts = [None if value is None else value.decode("utf-8", "replace") for value in column.to_list()]
-    return pl.Series(column.name, texts, dtype=pl.String)

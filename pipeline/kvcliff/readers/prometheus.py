@@ -7,7 +7,17 @@ series it is, or that the line is of no interest. Only a key that is met for the
 from collections.abc import Mapping
 from typing import Final
 
-from kvcliff.readers.base import HEAD_BYTES, NO_MATCH, LoadReport, ReadContext, Reader, Sink, Sniff, Source
+from kvcliff.readers.base import (
+    HEAD_BYTES,
+    NO_MATCH,
+    LoadReport,
+    ReadContext,
+    Reader,
+    Sink,
+    SkipCount,
+    Sniff,
+    Source,
+)
 from kvcliff.readers.metric_families import canonical_name, dcgm_counter, known_kind
 from kvcliff.readers.metric_points import load_points
 from kvcliff.readers.metric_series import CACHE_CONFIG_NAMES, cache_config_settings
@@ -61,7 +71,7 @@ def _is_wanted(exposed: str) -> bool:
     return known_kind(name) is not None or dcgm_counter(name) is not None or name in CACHE_CONFIG_NAMES
 
 
-class _Loader:
+class _Loader(SkipCount):
     """State of one load: the line heads known so far and the scrape in progress."""
 
     def __init__(self, writer: MetricWriter, zone_offset_s: int | None) -> None:
@@ -77,8 +87,7 @@ class _Loader:
         self._lines: list[bytes] = []
         self.settings: list[Setting] = []
         self.has_local_times = False
-        self.failed_count = self.duplicate_count = self.skipped_count = 0
-        self.first_skip_reason: str | None = None
+        self.failed_count = self.duplicate_count = 0
 
     def feed(self, lines: list[bytes]) -> None:
         """Take whole lines. The loop sees every line of the file: keep it short."""
@@ -180,12 +189,7 @@ class _Loader:
     def _odd_line(self, line: bytes) -> None:
         """Handle a line that is no sample: a marker, blank, or damage."""
         if line.strip() and not self._marker(line) and not self._is_failed:
-            self._skip("line is neither a sample nor a comment")
-
-    def _skip(self, reason: str) -> None:
-        """Count a line that could not be used."""
-        self.skipped_count += 1
-        self.first_skip_reason = self.first_skip_reason or reason
+            self.skip("line is neither a sample nor a comment")
 
     def _sample(self, series_id: int, value: bytes, stamp: bytes | None) -> None:
         """Keep one sample; a series met again begins a scrape, unless markers say where scrapes begin."""
@@ -215,7 +219,7 @@ class _Loader:
             self._scrape_of_stamp[stamp] = self._writer.add_scrape(stamp_ns, None) if known else None
         scrape_no = self._scrape_of_stamp[stamp]
         if scrape_no is None:
-            self._skip("stamp of a sample is no time")
+            self.skip("stamp of a sample is no time")
         elif scrape_no <= self._last_scrape[series_id]:
             self.duplicate_count += 1
         else:
@@ -230,7 +234,7 @@ class _Loader:
             self.settings.extend(cache_config_settings(labels, line_no))
             return _IGNORED
         if len(self._last_scrape) >= _SERIES_LIMIT:
-            self._skip("more distinct series than are kept")
+            self.skip("more distinct series than are kept")
             return _IGNORED
         series_id = self._writer.series.series_id(name, labels)
         if series_id is None:

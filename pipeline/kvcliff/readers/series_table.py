@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from kvcliff.readers.base import LoadReport, ReadContext, Sink, Source
+from kvcliff.readers.base import LoadReport, ReadContext, Sink, SkipCount, Source
 from kvcliff.readers.csv_text import split_row, text_lines
 from kvcliff.readers.metric_families import canonical_name, known_kind
 from kvcliff.readers.metric_writer import FLUSH_SAMPLES, MetricWriter
@@ -88,7 +88,7 @@ def table_layout(header: list[str]) -> TableLayout | None:
     return TableLayout(len(header), time_place, header[time_place], columns) if columns else None
 
 
-class _Loader:
+class _Loader(SkipCount):
     """State of one load."""
 
     def __init__(
@@ -100,8 +100,6 @@ class _Loader:
         self._series = [writer.series.series_id(column.name, column.labels) for column in layout.columns]
         self.time = TimeColumn(layout.time_title, zone_offset_s)
         self.width = layout.width
-        self.skipped_count = 0
-        self.first_skip_reason: str | None = None
 
     def row(self, cells: list[str]) -> None:
         """Take one row: its time, and each metric that has a value in it."""
@@ -127,11 +125,6 @@ class _Loader:
         self._writer.assign(self._writer.add_scrape(time_ns, None))
         if len(self._writer.ids) >= FLUSH_SAMPLES:
             self._writer.flush()
-
-    def skip(self, reason: str) -> None:
-        """Count a row or cell that could not be read."""
-        self.skipped_count += 1
-        self.first_skip_reason = self.first_skip_reason or reason
 
 
 def plain_cell(cell: str) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from kvcliff.readers.base import NO_MATCH, LoadReport, ReadContext, Reader, Sink, Sniff, Source
+from kvcliff.readers.base import NO_MATCH, LoadReport, ReadContext, Reader, Sink, SkipCount, Sniff, Source
 from kvcliff.readers.envelope import calendar_ns, fraction_ns
 from kvcliff.readers.lines.base import EventRow, IterationRow, SettingRow, StatsRow, TierTransferRow
 from kvcliff.readers.log_clock import RESOLUTION, YEAR_KNOWN, ZONE_KNOWN
@@ -93,15 +93,13 @@ class _EngineState:
 
 
 @dataclass
-class _Loader:
+class _Loader(SkipCount):
     """Turns records into rows, numbered by their place in the file.
 
     Attributes:
         rows: where they go.
         context: what is known about the file.
         record_no: records so far.
-        skipped_count: records or polls that could not be read.
-        first_skip_reason: why the first of them was skipped.
         is_stamped: whether a record has a time.
         has_gaps: whether numbers of iterations are missing.
         has_repeats: whether an iteration came twice.
@@ -110,18 +108,11 @@ class _Loader:
     rows: LogRows
     context: ReadContext
     record_no: int = 0
-    skipped_count: int = 0
-    first_skip_reason: str | None = None
     is_stamped: bool = False
     has_gaps: bool = False
     has_repeats: bool = False
     _engines: dict[str, _EngineState] = field(default_factory=dict)
     _seen: set[tuple[str, int]] = field(default_factory=set)
-
-    def skip(self, reason: str) -> None:
-        """Count a record that cannot be read."""
-        self.skipped_count += 1
-        self.first_skip_reason = self.first_skip_reason or reason
 
     def poll(self, text: bytes) -> bool:
         """Take one answer, a list of records or one record; false when it is no whole JSON value."""

@@ -15,8 +15,8 @@ from kvcliff.report.content import build_content
 from kvcliff.report.figures import draw_figures
 from kvcliff.report.write import ReportOptions, report_files
 from kvcliff.store.database import expose_run, quote
-from kvcliff.store.ingest import RUN_TABLES
 from kvcliff.store.models import mart_names
+from kvcliff.store.run_tables import RUN_TABLES
 from kvcliff.timing import stage
 
 SCHEMA = "kvcliff.bundle/1"

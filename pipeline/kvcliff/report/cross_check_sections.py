@@ -41,13 +41,53 @@ _AGREEMENT_COLUMNS = (
     Column("differing_count", "Differ", "count"),
     Column("is_disagreement", "Contradict", "word"),
 )
+#: Sources that state one and the same value are one row: a fact that six files agree on has fifteen pairs.
 _AGREEMENT_SQL = """
+with
+facts as (
+    select
+        *,
+        not is_disagreement and differing_count = 0 and first_value = second_value as is_same
+    from source_agreement
+),
+joined as (
+    select
+        level, replica_id, topic,
+        array_to_string(
+            list_sort(list_distinct(list_concat(list(first_source), list(second_source)))), ', '
+        ) as first_source,
+        first_value, null as second_source, null as second_value, unit,
+        max(compared_count) as compared_count, 0 as differing_count, false as is_disagreement
+    from facts
+    where is_same
+    group by level, replica_id, topic, first_value, unit
+    union all
+    select
+        level, replica_id, topic, first_source, first_value, second_source, second_value, unit,
+        compared_count, differing_count, is_disagreement
+    from facts
+    where not is_same
+)
 select
-    level, replace(topic, '_', ' '), first_source, first_value, second_source, second_value, unit,
-    compared_count, differing_count, is_disagreement
-from source_agreement
-order by is_disagreement desc, level, replica_id, topic, first_source, second_source
+    level, replace(topic, '_', ' '), first_source, first_value, coalesce(second_source, 'the same'),
+    second_value, unit, compared_count, differing_count, is_disagreement
+from joined
+order by is_disagreement desc, level, replica_id, topic, first_source, second_source, first_value
 limit 20
+"""
+_AGREEMENT_TOTAL_SQL = """
+with
+facts as (
+    select
+        *,
+        not is_disagreement and differing_count = 0 and first_value = second_value as is_same
+    from source_agreement
+)
+select count(distinct case
+    when is_same then [level, replica_id, topic, unit, cast(first_value as varchar)]
+    else [level, replica_id, topic, first_source, second_source]
+end)
+from facts
 """
 _CLIENT_COLUMNS = (
     Column("level", "Level", "name"),
@@ -80,7 +120,7 @@ def agreement_section(con: duckdb.DuckDBPyConnection) -> Section | None:
         _AGREEMENT_COLUMNS,
         _AGREEMENT_SQL,
         more_words="facts",
-        total_sql="select count(*) from source_agreement",
+        total_sql=_AGREEMENT_TOTAL_SQL,
     )
     if table is None:
         return None

@@ -21,8 +21,8 @@ from kvcliff.findings.run_time import read_run_time
 from kvcliff.report.escape import plain
 from kvcliff.report.perfetto_rows import Event, Track, Value, read_tracks
 from kvcliff.store.database import expose_run
-from kvcliff.store.ingest import RUN_TABLES
 from kvcliff.store.models import mart_names
+from kvcliff.store.run_tables import RUN_TABLES
 
 TraceClock = Literal["trace", "run"]
 #: All packets come from one writer.

@@ -16,8 +16,8 @@ from kvcliff.report.html import report_html
 from kvcliff.report.json_output import SCHEMA, report_json
 from kvcliff.report.markdown import report_markdown
 from kvcliff.store.database import expose_run
-from kvcliff.store.ingest import RUN_TABLES
 from kvcliff.store.models import mart_names
+from kvcliff.store.run_tables import RUN_TABLES
 from kvcliff.timing import stage
 
 MARKDOWN_NAME = "report.md"

@@ -15,7 +15,7 @@ from kvcliff.store.migrations import STATE_DDL, migrate, path_from
 #: Raised when a stored table changes; ``migrations.py`` says how older databases get there.
 SCHEMA_VERSION = 2
 DEFAULT_PATH = Path("kvcliff.duckdb")
-#: What the engine may use when nobody says: enough for a million kernels; more spills to disk beside the database.
+#: What the engine may use when nobody says, enough for a million kernels; more spills to disk.
 _MEMORY_LIMIT_BYTES = 2 << 30
 #: Session variable that says that this limit is ours to lift.
 _LIFTABLE = "is_memory_limit_ours"
@@ -282,13 +282,13 @@ def store_tables(
             con.execute("commit")
             con.execute("checkpoint")
         except duckdb.Error as exc:
-            _rollback(con)
+            roll_back(con)
             raise StoreError(
                 f"the database could not take the run: {str(exc).splitlines()[0]}",
                 hint="check free disk space and permissions; nothing of the run was stored",
             ) from exc
         except BaseException:
-            _rollback(con)
+            roll_back(con)
             raise
 
 
@@ -326,7 +326,8 @@ def _is_any_stored(con: duckdb.DuckDBPyConnection, run_ids: list[str]) -> bool:
     )
 
 
-def _rollback(con: duckdb.DuckDBPyConnection) -> None:
+def roll_back(con: duckdb.DuckDBPyConnection) -> None:
+    """Undo the open transaction, if there still is one."""
     try:
         con.execute("rollback")
     except duckdb.Error:

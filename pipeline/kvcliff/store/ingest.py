@@ -23,12 +23,13 @@ from kvcliff.store.models import (
     raw_names,
 )
 from kvcliff.store.plan import PlannedSource, RunPlan
+from kvcliff.store.run_tables import FINDINGS_DDL, RUN_TABLES
 from kvcliff.store.window import RunWindow
 from kvcliff.store.window_cut import cut_to_window, trim_marts
-from kvcliff.timing import stage
+from kvcliff.timing import expect, stage
 
-#: Tables that the store itself writes for each run, beside raw tables and marts.
-RUN_TABLES = ("runs", "sources", "clocks", "findings", "thresholds")
+#: Models and storing take about this much of the time of reading.
+_MODELS_SHARE, _STORE_SHARE = 1.2, 0.8
 
 _SOURCES_DDL = """
 create or replace temp table sources (
@@ -47,12 +48,6 @@ _RUNS_DDL = """
 create or replace temp table runs (
     name varchar, labels varchar, status varchar, utc_known boolean, year_known boolean, started_at_ns bigint,
     ended_at_ns bigint, level_count bigint, file_count bigint, kvcliff_version varchar, ingested_at_ns bigint
-)
-"""
-FINDINGS_DDL = """
-create or replace temp table findings (
-    finding_no integer, finding varchar, verdict varchar, severity varchar, confidence double,
-    summary varchar, action varchar, capture varchar, evidence varchar, reason varchar
 )
 """
 
@@ -140,6 +135,7 @@ def stage_run(
     create_raw_tables(con)
     for ddl in (_SOURCES_DDL, _CLOCKS_DDL, _RUNS_DDL, FINDINGS_DDL):
         con.execute(ddl)
+    expect(_expected_work(plan))
     loaded = tuple(_load(con, planned) for planned in plan.sources)
     _check_usable(plan, loaded, strict=strict)
     _write_config_settings(con, plan)
@@ -192,6 +188,17 @@ def drop_staged(con: duckdb.DuckDBPyConnection) -> None:
         for (name,) in rows:
             if name in names:
                 con.execute(f"drop {kind} temp.{quote(name)}")
+
+
+def _expected_work(plan: RunPlan) -> dict[str, float]:
+    """Return the work of a run by stage, in bytes read; what follows takes its measured share of that."""
+    reading = {
+        f"read {planned.source.relative}": float(planned.size_bytes)
+        for planned in plan.sources
+        if planned.reader is not None
+    }
+    total = sum(reading.values())
+    return {**reading, "models": _MODELS_SHARE * total, "store": _STORE_SHARE * total}
 
 
 def _load(con: duckdb.DuckDBPyConnection, planned: PlannedSource) -> LoadedSource:
