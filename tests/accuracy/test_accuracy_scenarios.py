@@ -23,7 +23,7 @@ def readings() -> list[Reading]:
 
 def _fine(readings: list[Reading]) -> Score:
     return Score(
-        "preemptions or finished requests counted, or every step logged",
+        "preemptions or finished requests counted, or every step or action recorded",
         tuple(reading for reading in readings if reading.scenario.is_fine),
     )
 
@@ -36,19 +36,20 @@ def _coarse(readings: list[Reading]) -> Score:
 
 
 def test_swap_points_are_true(readings: list[Reading]) -> None:
-    assert _fine(readings).precision >= 0.99
+    assert Score("all", tuple(readings)).precision >= 0.99
     # Gauges alone cannot always tell the end of a request from a preemption.
-    assert _coarse(readings).precision >= 0.8
+    assert _coarse(readings).precision >= 0.95
 
 
 def test_true_episodes_are_found(readings: list[Reading]) -> None:
-    score = _fine(readings)
-    assert score.wanted_count >= 100
+    score = Score("all", tuple(readings))
+    assert score.wanted_count >= 250
     assert score.recall >= 0.95
+    assert _fine(readings).recall >= 0.98
 
 
 def test_error_bars_hold(readings: list[Reading]) -> None:
-    assert _fine(readings).inside_ratio >= 0.95
+    assert Score("all", tuple(readings)).inside_ratio >= 0.95
     assert _coarse(readings).inside_ratio >= 0.9
 
 

@@ -343,3 +343,34 @@ def test_nothing_is_created_in_the_store() -> None:
     first = compare_runs(con, ["base"], "run")
     assert con.execute(names).fetchall() == before
     assert compare_runs(con, ["base"], "run") == first
+
+
+def test_noise_of_throughput_falls_with_the_number_of_requests() -> None:
+    def noise_of(count: int) -> str:
+        con = store(BASE, FakeRun("run", 120))
+        con.execute("delete from requests")
+        for run_id in ("base", "run"):
+            values = [("completed", float(count)), ("output_tokens_per_s", 100.0)]
+            con.executemany(
+                "insert into client_totals (run_id, source_id, load_no, name, value) values (?, 1, 0, ?, ?)",
+                [[run_id, *value] for value in values],
+            )
+        return metric(compare_runs(con, ["base"], "run"), "tokens_per_s").noise
+
+    assert noise_of(100).startswith("built-in 2.0 % between repeats")
+    assert noise_of(10_000).startswith("built-in 1.6 % between repeats")
+
+
+def test_a_load_that_is_printed_twice_is_one() -> None:
+    exact = {"median_itl_ms": 10.004, "p99_itl_ms": 30.0, "completed": 10.0}
+    rounded = {"median_itl_ms": 10.0, "completed": 10.0}
+    rows = tuple(
+        {"source_id": source_id, "load_no": 0, "name": name, "value": value}
+        for source_id, totals in ((1, exact), (2, rounded))
+        for name, value in totals.items()
+    )
+    con = store(replace(BASE, rows={"client_totals": rows}), replace(SLOWER, rows={"client_totals": rows}))
+    con.execute("delete from token_latency")
+    assert metric(compare_runs(con, ["base"], "run"), "itl_p50").base_value == 10.004
+    con.execute("update client_totals set value = 12 where source_id = 2 and name = 'median_itl_ms'")
+    assert "itl_p50" not in {found.metric for found in compare_runs(con, ["base"], "run").metrics}
