@@ -31,7 +31,11 @@ def gaps(
     stubs = {
         "int_token_arrivals": arrivals,
         "int_token_streams": [
-            {**STREAM, "median_gap_ns": None if median_ms is None else round(median_ms * MS)}
+            {
+                **STREAM,
+                "median_gap_ns": None if median_ms is None else round(median_ms * MS),
+                "longest_gap_ns": max(arrival["gap_ns"] or 0 for arrival in arrivals),
+            }
         ],
         "int_kv_pressure": pressure,
         "stg_client__requests": [REQUEST],
