@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from kvcliff.readers.base import NO_MATCH, LoadReport, ReadContext, Reader, Sink, Sniff, Source
+from kvcliff.readers.client_json import load_requests_or_report
 from kvcliff.readers.client_rows import CLIENT_TABLES, ClientRequest, ClientWriter
 from kvcliff.readers.client_totals import LATENCY_STATISTICS, latency_total
-from kvcliff.readers.json_stream import JsonCursor, JsonDamage
-from kvcliff.readers.json_values import count, error_kind, members_of, nanoseconds, number
+from kvcliff.readers.json_values import count, error_kind, nanoseconds, number
 from kvcliff.units import NS_PER_S
 
 _TOTALS: Final = (
@@ -67,20 +67,14 @@ def _load_summary(summary: Mapping[str, object], writer: ClientWriter) -> None:
 def _load(source: Source, sink: Sink, context: ReadContext) -> LoadReport:
     """Read requests or the summary into the client tables."""
     del context
-    writer = ClientWriter(sink)
-    damage: str | None = None
-    with source.open() as stream:
-        cursor = JsonCursor(stream)
-        try:
-            if cursor.peek() == "[":
-                for _ in cursor.items():
-                    writer.add_or_skip(_request(members_of(cursor.value())), "element is no request")
-            else:
-                _load_summary(members_of(cursor.value()), writer)
-        except JsonDamage as problem:
-            damage = str(problem)
-        damage = stream.damage or damage
-    return writer.finish("none", damage)
+    return load_requests_or_report(
+        source,
+        sink,
+        request=_request,
+        skip_reason="element is no request",
+        report=_load_summary,
+        clock="none",
+    )
 
 
 READER = Reader(
