@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 import polars as pl
 
-from kvcliff.clocks import align_clocks
+from kvcliff.clocks.align import align_clocks
 from kvcliff.readers import (
     client_kvcliff,
     client_vllm_bench,

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 
 from builders_cli import Moment, command_line, easy_moments, process_environment, write_moments
-from kvcliff.nightly.comparison import Cause, Comparison, MetricVerdict, Verdict
+from kvcliff.nightly.comparison.compare import Cause, Comparison, MetricVerdict, Verdict
 
 LABELS = '[labels]\nmodel = "llama"\n'
 

@@ -35,7 +35,7 @@ def test_rows_can_be_asked_for_more_than_once():
 def test_pyarrow_is_not_imported():
     script = (
         "import sys, duckdb, polars\n"
-        "from kvcliff.clock_events import query_frame\n"
+        "from kvcliff.clocks.events import query_frame\n"
         "from kvcliff.store.ingest import FrameSink\n"
         "con = duckdb.connect()\n"
         "con.execute('create temp table things (source_id integer, x bigint)')\n"

@@ -74,7 +74,7 @@ def test_commands_import_no_engine_at_the_top(path: Path) -> None:
         "kvcliff.readers",
         "kvcliff.findings",
         "kvcliff.report",
-        "kvcliff.clocks",
+        "kvcliff.clocks.align",
         "kvcliff.timing",
     }
     assert not {name for name in top if ".".join(name.split(".")[:2]) in working}

@@ -9,7 +9,7 @@ import duckdb
 
 from accuracy.recordings import ROOT
 from kvcliff.findings.diagnosis import run_findings
-from kvcliff.nightly.comparison import Comparison, compare_runs
+from kvcliff.nightly.comparison.compare import Comparison, compare_runs
 from kvcliff.store.database import open_store
 from kvcliff.store.ingest import stage_run, store_run
 from kvcliff.store.plan import plan_run

@@ -9,7 +9,7 @@ from builders_nightly import comparison, fake_compare, metric, nightly_arguments
 from kvcliff.cli import progress
 from kvcliff.cli.root import root as command
 from kvcliff.nightly import night
-from kvcliff.nightly.comparison import Comparison
+from kvcliff.nightly.comparison.compare import Comparison
 
 Pass = Callable[..., Result]
 

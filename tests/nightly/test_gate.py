@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from builders_nightly import comparison, metric
-from kvcliff.nightly.comparison import Cause
+from kvcliff.nightly.comparison.compare import Cause
 from kvcliff.nightly.gate import Judgement, Subject, judge
 from kvcliff.nightly.policy import (
     GatePolicy,

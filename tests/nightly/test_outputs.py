@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_pro
 
 from builders_nightly import comparison, metric
 from kvcliff.errors import OutputError
-from kvcliff.nightly.comparison import Cause
+from kvcliff.nightly.comparison.compare import Cause
 from kvcliff.nightly.discovery import RunFolder
 from kvcliff.nightly.files import write_file, write_files
 from kvcliff.nightly.gate import Judgement, Subject, judge

@@ -1,4 +1,4 @@
-from kvcliff.nightly.comparison_model import Comparison
+from kvcliff.nightly.comparison.model import Comparison
 from kvcliff.nightly.window_changes import WindowChange
 from kvcliff.nightly.window_report import WindowReport
 from kvcliff.nightly.window_series import StoredPart

@@ -64,7 +64,7 @@ def compare(
     )
     from kvcliff.cli.ingestion import IngestOptions
     from kvcliff.cli.progress import progress
-    from kvcliff.nightly.comparison import ComparePolicy, compare_runs
+    from kvcliff.nightly.comparison.compare import ComparePolicy, compare_runs
 
     if len(runs) < 2:
         raise UsageProblem("there is nothing to compare with", hint="kvcliff compare BASE... RUN")

@@ -20,9 +20,9 @@ from kvcliff.cli.output import (
     show_error,
 )
 from kvcliff.errors import CannotAnswerError, GateTripped, OutputError, UsageProblem
-from kvcliff.nightly.comparison import Comparison
-from kvcliff.nightly.comparison_figure import comparison_figure
-from kvcliff.nightly.comparison_report import (
+from kvcliff.nightly.comparison.compare import Comparison
+from kvcliff.nightly.comparison.figure import comparison_figure
+from kvcliff.nightly.comparison.report import (
     change_text,
     comparison_data,
     comparison_markdown,

@@ -10,7 +10,7 @@ from kvcliff.cli.ingestion import IngestOptions, ingest_run
 from kvcliff.cli.output import note
 from kvcliff.cli.window_options import AS_LONG, WindowTexts
 from kvcliff.errors import UsageProblem
-from kvcliff.nightly.comparison import ComparePolicy
+from kvcliff.nightly.comparison.compare import ComparePolicy
 from kvcliff.nightly.window_report import compare_with_before
 from kvcliff.report.document import Section
 from kvcliff.store.catalog import StoredRun

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from kvcliff.nightly.comparison_statistics import median
+from kvcliff.nightly.comparison.statistics import median
 
 #: Points that a level needs at least, whatever their distance.
 _MIN_POINTS = 4

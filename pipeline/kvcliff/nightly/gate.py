@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from kvcliff.nightly.comparison import Comparison, MetricVerdict
+from kvcliff.nightly.comparison.compare import Comparison, MetricVerdict
 from kvcliff.nightly.policy import NightlyPolicy, Severity
 from kvcliff.units import format_count, format_number, format_pct
 

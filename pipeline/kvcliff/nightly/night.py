@@ -9,7 +9,7 @@ import duckdb
 
 from kvcliff import __version__
 from kvcliff.nightly.baseline import choose_baseline, order_ns, series_of
-from kvcliff.nightly.comparison import ComparePolicy, Comparison, compare_runs
+from kvcliff.nightly.comparison.compare import ComparePolicy, Comparison, compare_runs
 from kvcliff.nightly.discovery import RunFolder, find_run_folders, look_at
 from kvcliff.nightly.gate import Subject, judge
 from kvcliff.nightly.intake import (

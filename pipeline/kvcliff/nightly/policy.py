@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from kvcliff.errors import UsageProblem
-from kvcliff.nightly.comparison_metrics import METRICS, find_spec
+from kvcliff.nightly.comparison.metrics import METRICS, find_spec
 from kvcliff.readers.toml_values import TomlTable
 
 #: What a bad outcome does: exit 10, exit 4, a line in the report, or nothing.

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kvcliff.nightly.change_points import Limits, level_changes
-from kvcliff.nightly.comparison_marts import StoredMarts
-from kvcliff.nightly.comparison_statistics import Estimate, count_deviation
+from kvcliff.nightly.comparison.marts import StoredMarts
+from kvcliff.nightly.comparison.statistics import Estimate, count_deviation
 from kvcliff.nightly.window_series import Series, StoredPart, read_series
 from kvcliff.units import NS_PER_S
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 import duckdb
 
-from kvcliff.nightly.comparison import ComparePolicy, Comparison, compare_readings
-from kvcliff.nightly.comparison_marts import StoredMarts
-from kvcliff.nightly.comparison_reading import RunReading, read_run
-from kvcliff.nightly.comparison_report import titled, worth_showing
-from kvcliff.nightly.comparison_verdicts import Limits
-from kvcliff.nightly.comparison_words import summarize
+from kvcliff.nightly.comparison.compare import ComparePolicy, Comparison, compare_readings
+from kvcliff.nightly.comparison.marts import StoredMarts
+from kvcliff.nightly.comparison.reading import RunReading, read_run
+from kvcliff.nightly.comparison.report import titled, worth_showing
+from kvcliff.nightly.comparison.verdicts import Limits
+from kvcliff.nightly.comparison.words import summarize
 from kvcliff.nightly.window_changes import WindowChange, window_changes
 from kvcliff.nightly.window_series import StoredPart
 from kvcliff.report.document import Block, Column, Paragraph, Section, Steps, Table

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from kvcliff.nightly.change_points import Point
-from kvcliff.nightly.comparison_marts import StoredMarts
-from kvcliff.nightly.comparison_statistics import median
+from kvcliff.nightly.comparison.marts import StoredMarts
+from kvcliff.nightly.comparison.statistics import median
 from kvcliff.units import NS_PER_S
 
 #: What bounds the smallest relevant change of a measure.

@@ -9,7 +9,7 @@ import polars as pl
 
 from kvcliff import __version__
 from kvcliff.arrow import ArrowStream
-from kvcliff.clocks import align_clocks
+from kvcliff.clocks.align import align_clocks
 from kvcliff.errors import InputError, KvcliffError
 from kvcliff.readers.base import LoadReport
 from kvcliff.store.database import quote, store_tables, stored_table, table_names
