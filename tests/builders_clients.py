@@ -4,8 +4,10 @@ All tell one story: a request of three chunks (250 ms, then gaps of 20 and 500 m
 that must never enter a table hold the words ``private`` and ``secret``.
 """
 
+import csv
+import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import duckdb
@@ -399,6 +401,68 @@ def k6_json() -> str:
 def lines_of(*records: object) -> str:
     """Return JSON lines."""
     return "".join(f"{json.dumps(record)}\n" for record in records)
+
+
+def aiperf_summary_csv() -> str:
+    """Return profile_export_aiperf.csv: two blocks about requests, one about GPUs."""
+    return """Metric,avg,min,max,sum,p50,p99,std
+HTTP Waiting (TTFB) (ms),67.01,43.34,91.06,2680.32,66.79,89.70,11.24
+Inter Chunk Latency (ms),6.79,0.00,36.62,8421.97,6.52,20.26,4.14
+Time to First Token (ms),68.03,43.61,98.05,2721.23,,96.25,12.20
+
+Metric,Value
+Benchmark Duration (sec),2.85
+Request Count,40.00
+Request Throughput (requests/sec),14.00
+
+
+Endpoint,GPU_Index,GPU_Name,GPU_UUID,Platform,Metric,avg,min,max
+localhost,0,secret,GPU-1,nvidia,GPU Power Usage (W),300.00,100.00,400.00
+"""
+
+
+def aiperf_gpu_record(second: int = 0, index: int = 0, **changes: object) -> dict[str, object]:
+    """Return one record of gpu_telemetry_export.jsonl, with the names that AIPerf used before 0.12."""
+    data = {
+        "gpu_power_usage": 350.5,
+        "energy_consumption": 2.5,
+        "gpu_utilization": 97.0,
+        "gpu_memory_used": 72.5,
+        "sm_utilization": 81.25,
+        "xid_errors": None,
+        "jpg_utilization": 1.0,
+    }
+    return {
+        "timestamp_ns": START_NS + second * S,
+        "dcgm_url": "http://localhost:9400/metrics",
+        "gpu_index": index,
+        "gpu_uuid": "GPU-secret",
+        "gpu_model_name": "NVIDIA H100 80GB HBM3",
+        "hostname": "node1",
+        "telemetry_data": data,
+        **changes,
+    }
+
+
+def guidellm_csv(*changes: Mapping[str, str]) -> str:
+    """Return benchmarks.csv: three header rows, and a row per benchmark with cells changed by metric."""
+    backend = json.dumps({"kind": "openai_http", "model": "/m/acme/llm-8b", "api_key": "secret"})
+    columns = (
+        (("Run Info", "Run ID", ""), "r-1"),
+        (("Run Info", "Backend", ""), backend),
+        (("Benchmark", "Strategy", ""), "concurrent@4"),
+        (("Timings", "Duration", "Sec"), "1.5"),
+        (("Request Counts", "Successful", ""), "7"),
+        (("Request Latency", "Successful Sec", "Mean"), "0.25"),
+        (("Time to First Token", "Successful ms", "Mean"), "90.5"),
+        (("Time to First Token", "Successful ms", "Median"), "73.5"),
+        (("Time to First Token", "Successful ms", "Percentiles"), json.dumps([float(n) for n in range(11)])),
+        (("Scheduler Metrics", "Requests Made Successful", ""), "8"),
+    )
+    text = io.StringIO()
+    rows = [[changed.get(title[1], cell) for title, cell in columns] for changed in changes]
+    csv.writer(text).writerows([*zip(*(title for title, _ in columns), strict=True), *rows])
+    return text.getvalue()
 
 
 def load(folder: Path, name: str, content: object) -> tuple[TableSink, LoadReport]:

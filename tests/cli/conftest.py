@@ -7,6 +7,11 @@ from click.testing import CliRunner, Result
 from builders_cli import Invoke, write_run
 from kvcliff.cli import progress
 from kvcliff.cli.root import root
+from kvcliff.nightly.comparison import figure as comparison_figure
+from kvcliff.report import figure_style
+
+#: What draws a comparison has the real functions: its module is loaded before they are replaced.
+assert comparison_figure.svg_bytes is figure_style.svg_bytes
 
 
 @pytest.fixture
@@ -17,6 +22,9 @@ def invoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Invoke:
     monkeypatch.chdir(tmp_path)
     # How long a stage takes on a busy machine must not change what a test sees on stderr.
     monkeypatch.setattr(progress, "_SLOW_STAGE_S", 1e9)
+    # A third of a small run goes into images that no test of a command looks at (tests/report does).
+    monkeypatch.setattr(figure_style, "svg_bytes", lambda _: b'<svg xmlns="http://www.w3.org/2000/svg"/>\n')
+    monkeypatch.setattr(figure_style, "png_bytes", lambda _: b"\x89PNG\r\n\x1a\n")
 
     def run(*arguments: str | Path, **options: object) -> Result:
         return CliRunner().invoke(root, [str(argument) for argument in arguments], **options)  # type: ignore[arg-type]

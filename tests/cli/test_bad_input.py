@@ -335,6 +335,23 @@ def test_file_without_permission(open_folder: Path) -> None:
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.parametrize("closed", ["server.log", "deeper"])
+def test_what_may_not_be_read_is_named_and_the_rest_is_used(closed: str, open_folder: Path) -> None:
+    run = write_run(open_folder / "easy")
+    (run / "server.log").write_text("INFO: started\n", encoding="utf-8")
+    write_run(run / "deeper")
+    # A folder that can be listed, but not entered, is a file that cannot be opened.
+    (run / closed).chmod(0o000 if closed == "server.log" else 0o644)
+    result = _run_as_nobody("diagnose", run, "--format", "json", "-o", "report", cwd=open_folder)
+    (run / closed).chmod(0o755)
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["data"]["runs"][0]["status"] == "partial"
+    name = "server.log" if closed == "server.log" else "deeper/metrics.prom"
+    assert f"cannot read {name}: Permission denied" in (open_folder / "report" / "report.md").read_text(
+        encoding="utf-8"
+    )
+
+
 def test_folder_without_permission(open_folder: Path) -> None:
     run = write_run(open_folder / "secret")
     run.chmod(0o000)

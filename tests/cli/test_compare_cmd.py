@@ -1,11 +1,14 @@
 """kvcliff compare: folders and stored runs, exit codes, formats, files."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from builders_cli import Invoke, write_run
+from kvcliff.cli.root import root
 from kvcliff.store.database import open_store
 from kvcliff.store.models import load_models
 
@@ -43,6 +46,23 @@ def base(tmp_path: Path) -> Path:
 @pytest.fixture
 def slower(tmp_path: Path) -> Path:
     return timed_run(tmp_path / "runs" / "slower", 13.0)
+
+
+@pytest.fixture(scope="module")
+def read_pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database that holds ``base`` and ``slower``; copy it, never open it."""
+    folder = tmp_path_factory.mktemp("pair")
+    runs = [str(timed_run(folder / name, gap_ms)) for name, gap_ms in (("base", 10.0), ("slower", 13.0))]
+    result = CliRunner().invoke(root, ["ingest", *runs, "--db", str(folder / "pair.duckdb")])
+    assert result.exit_code == 0, result.stderr
+    return folder / "pair.duckdb"
+
+
+@pytest.fixture
+def pair(invoke: Invoke, read_pair: Path, base: Path, slower: Path) -> tuple[Path, Path]:
+    """The folders of both runs, which the default database holds already: they are not read again."""
+    shutil.copy(read_pair, "kvcliff.duckdb")
+    return base, slower
 
 
 def test_folders_are_read_and_compared(invoke: Invoke, base: Path, slower: Path) -> None:
@@ -90,17 +110,17 @@ def test_several_baseline_runs(invoke: Invoke, base: Path, slower: Path, tmp_pat
 
 @pytest.mark.parametrize(("fail_on", "code"), [("critical", 10), ("warning", 10), ("info", 10), (None, 0)])
 def test_gate_for_a_worse_run(
-    invoke: Invoke, base: Path, slower: Path, fail_on: str | None, code: int
+    invoke: Invoke, pair: tuple[Path, Path], fail_on: str | None, code: int
 ) -> None:
     options = ["--fail-on", fail_on] if fail_on else []
-    result = invoke("compare", base, slower, *options)
+    result = invoke("compare", *pair, *options)
     assert result.exit_code == code
     assert ("forbids" in result.stderr) is (code == 10)
 
 
 @pytest.mark.parametrize(("fail_on", "code"), [("critical", 0), ("warning", 0), ("info", 10)])
-def test_gate_for_a_better_run(invoke: Invoke, base: Path, slower: Path, fail_on: str, code: int) -> None:
-    assert invoke("compare", slower, base, "--fail-on", fail_on).exit_code == code
+def test_gate_for_a_better_run(invoke: Invoke, pair: tuple[Path, Path], fail_on: str, code: int) -> None:
+    assert invoke("compare", *reversed(pair), "--fail-on", fail_on).exit_code == code
 
 
 def shift_days(days: int) -> None:
@@ -113,9 +133,8 @@ def shift_days(days: int) -> None:
         )
 
 
-def test_nothing_to_conclude_is_exit_4(invoke: Invoke, base: Path, slower: Path) -> None:
-    invoke("ingest", base)
-    invoke("ingest", slower)
+@pytest.mark.usefixtures("pair")
+def test_nothing_to_conclude_is_exit_4(invoke: Invoke) -> None:
     shift_days(3)
     result = invoke("compare", "base", "slower", "--fail-on", "critical")
     assert result.exit_code == 4
@@ -147,23 +166,24 @@ def test_policy_of_thresholds(invoke: Invoke, base: Path, slower: Path) -> None:
     assert result.stdout.startswith("no regression: ")
 
 
-def test_report_file_with_its_figure(invoke: Invoke, base: Path, slower: Path) -> None:
-    result = invoke("compare", base, slower, "-o", "report.md")
+@pytest.mark.usefixtures("pair")
+def test_report_file_with_its_figure(invoke: Invoke) -> None:
+    result = invoke("compare", "base", "slower", "-o", "new/one/report.md")
     assert result.exit_code == 0
-    assert result.stderr == "wrote report.md\nwrote report.svg\n"
-    text = Path("report.md").read_text(encoding="utf-8")
+    assert result.stderr == "wrote new/one/report.md\nwrote new/one/report.svg\n"
+    text = Path("new/one/report.md").read_text(encoding="utf-8")
     assert text.startswith("# Worse: `slower-")
     assert "](report.svg)" in text
-    assert Path("report.svg").read_bytes().startswith(b"<?xml")
-    again = invoke("compare", base, slower, "-o", "report.md")
+    assert Path("new/one/report.svg").read_bytes().startswith(b"<?xml")
+    again = invoke("compare", "base", "slower", "-o", "new/one/report.md")
     assert again.exit_code == 1
-    assert "report.md exists" in again.stderr
-    assert invoke("compare", base, slower, "-o", "report.md", "--force").exit_code == 0
+    assert "new/one/report.md exists" in again.stderr
+    assert invoke("compare", "base", "slower", "-o", "new/one/report.md", "--force").exit_code == 0
 
 
-def test_report_on_stdout(invoke: Invoke, base: Path, slower: Path) -> None:
-    by_dash = invoke("compare", base, slower, "-o", "-")
-    by_format = invoke("compare", base, slower, "--format", "md")
+def test_report_on_stdout(invoke: Invoke, pair: tuple[Path, Path]) -> None:
+    by_dash = invoke("compare", *pair, "-o", "-")
+    by_format = invoke("compare", *pair, "--format", "md")
     assert by_dash.stdout == by_format.stdout
     assert by_dash.stdout.startswith("# Worse: ")
     assert "![" not in by_dash.stdout
@@ -175,15 +195,12 @@ def test_report_on_stdout(invoke: Invoke, base: Path, slower: Path) -> None:
         (["base"], 2, "there is nothing to compare with"),
         (["base", "nowhere"], 2, "nowhere is neither a run folder nor a run of the database"),
         (["base", "base"], 2, "would be its own baseline"),
-        (["base", "slower", "-o", "absent/report.md"], 1, "the folder of absent/report.md does not exist"),
+        (["base", "slower", "-o", "kvcliff.duckdb/report.md"], 1, "cannot write kvcliff.duckdb/report.md"),
         (["base", "slower", "-o", "."], 1, "is a folder"),
     ],
 )
-def test_wrong_usage(
-    invoke: Invoke, base: Path, slower: Path, arguments: list[str], code: int, words: str
-) -> None:
-    invoke("ingest", base)
-    invoke("ingest", slower)
+@pytest.mark.usefixtures("pair")
+def test_wrong_usage(invoke: Invoke, arguments: list[str], code: int, words: str) -> None:
     result = invoke("compare", *arguments)
     assert result.exit_code == code
     assert words in result.stderr

@@ -15,6 +15,15 @@ def test_known_and_unknown_files(invoke: Invoke, run_folder: Path) -> None:
     assert files["notes.bin"]["what"] == "unknown"
 
 
+def test_each_file_has_a_clock_and_a_resolution(invoke: Invoke, run_folder: Path) -> None:
+    data = json.loads(invoke("inspect", run_folder, "--format", "json").stdout)["data"]
+    (scrapes,) = (file for file in data["files"] if file["path"] == "metrics.prom")
+    assert (scrapes["clock"], scrapes["clock_words"]) == ("utc", "UTC")
+    assert "clock_resolution_ns" in scrapes
+    headings = invoke("inspect", run_folder).stdout.splitlines()[1].split("  ")
+    assert {"clock", "resolution"} <= {heading.strip() for heading in headings}
+
+
 def test_what_is_missing_comes_with_its_command(invoke: Invoke, run_folder: Path) -> None:
     data = json.loads(invoke("inspect", run_folder, "--format", "json").stdout)["data"]
     assert [item["role"] for item in data["missing"]] == ["client", "log", "trace", "device", "model"]

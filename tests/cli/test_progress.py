@@ -80,3 +80,25 @@ def test_work_that_nobody_announced_has_no_estimate(
     with progress(), stage("findings"):
         now_s[0] += 4.0
     assert capsys.readouterr().err == "findings: 4.0 s\n"
+
+
+def test_what_is_left_counts_down_inside_a_long_stage(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now_s = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr(time, "perf_counter", lambda: now_s[0])
+    expect({"read": 10.0, "models": 20.0})
+    with progress():
+        with stage("read"):
+            now_s[0] += 4.0
+        with stage("models"):
+            for name in ("steps", "swap points"):
+                with stage(name):
+                    now_s[0] += 3.0
+    assert capsys.readouterr().err.splitlines() == [
+        "read: 4.0 s, about 8 s left",
+        "steps: 3.0 s, about 5 s left",
+        "swap points: 3.0 s, about 2 s left",
+        "models: 6.0 s",
+    ]

@@ -2,6 +2,7 @@ import json
 import resource
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -107,6 +108,18 @@ def test_a_group_alone_shows_its_help(invoke: Invoke) -> None:
     result = invoke("runs")
     assert result.exit_code == 2
     assert "Usage: kvcliff runs" in result.stderr
+
+
+def test_the_package_is_the_command(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "kvcliff", "--version"],
+        cwd=tmp_path,
+        env=process_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, run_command("--version", cwd=tmp_path).stdout)
 
 
 def test_a_bug_is_a_sentence_and_exit_70(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:

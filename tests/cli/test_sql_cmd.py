@@ -1,11 +1,13 @@
 import csv
 import io
 import json
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from builders_cli import Invoke
+from builders_cli import Invoke, command_line, process_environment
 
 
 def test_list_names_marts_not_raw_tables(invoke: Invoke) -> None:
@@ -49,6 +51,34 @@ def test_formats_agree(stored: Invoke) -> None:
     assert rows[1] == [str(value) for value in data["rows"][0]]
     assert data["row_count"] == 1
     assert stored("sql", "run", query).stdout.splitlines()[2].split()[0] == "easy"
+
+
+def test_no_text_becomes_a_formula_of_a_spreadsheet(stored: Invoke) -> None:
+    query = "select '=1+1' as \"@a\", '-x' as b, -1 as c, '\t=1' as d, 'a=b' as e, null as f"
+    text = stored("sql", "run", query, "--format", "csv").stdout
+    assert list(csv.reader(io.StringIO(text))) == [
+        ["'@a", "b", "c", "d", "e", "f"],
+        ["'=1+1", "'-x", "-1", "'\t=1", "a=b", ""],
+    ]
+    data = json.loads(stored("sql", "run", query, "--format", "json").stdout)["data"]
+    assert data["rows"][0][0] == "=1+1"
+
+
+def test_csv_steers_no_terminal_and_is_whole_elsewhere(stored: Invoke) -> None:
+    pty = pytest.importorskip("pty", reason="terminals are a matter of POSIX")
+    query = "select chr(27) || '[31mred' as a"
+    assert stored("sql", "run", query, "--format", "csv").stdout == "a\n\x1b[31mred\n"
+    screen, terminal = pty.openpty()
+    with os.fdopen(screen, "rb", buffering=0) as shown:
+        done = subprocess.run(
+            command_line("sql", "run", query, "--format", "csv"),
+            stdout=terminal,
+            env=process_environment(),
+            check=False,
+        )
+        os.close(terminal)
+        assert done.returncode == 0
+        assert shown.read(1000).decode() == "a\r\n\N{REPLACEMENT CHARACTER}[31mred\r\n"
 
 
 def test_query_from_stdin(stored: Invoke) -> None:

@@ -1,6 +1,7 @@
 """Coverage-guided fuzzing of one reader: ``python -m fuzz.guided READER SECONDS FOLDER`` (needs atheris).
 
-Whatever breaks is kept in the folder, the smallest input of each kind, and the search goes on.
+Whatever breaks is kept in the folder, the smallest input of each kind, and the search goes on. Inputs that an
+earlier search of the folder found worth keeping are where the next one starts.
 """
 
 import hashlib
@@ -26,7 +27,7 @@ CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus"
 _HEAD_BYTES = 1500
 _WHOLE_BYTES = 4000
 _MAX_BYTES = 1 << 16
-_CORPUS_SEEDS = 15
+_CORPUS_SEEDS = 60
 
 
 def main() -> None:
@@ -34,9 +35,9 @@ def main() -> None:
     reader, seconds, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
     seeds = tuple(seed for seed in all_seeds() if seed.reader == reader)
     inputs, scratch = folder / reader / "inputs", folder / reader / "scratch"
+    shutil.rmtree(scratch, ignore_errors=True)
     for path in (inputs, scratch, folder / reader / "found"):
-        shutil.rmtree(path, ignore_errors=True)
-        path.mkdir(parents=True)
+        path.mkdir(parents=True, exist_ok=True)
     for number, content in enumerate((*_parts(seeds), *_corpus(reader))):
         (inputs / f"{number:03d}").write_bytes(content)
     words = folder / reader / "words"
@@ -76,15 +77,14 @@ def _choices(seeds: tuple[Seed, ...]) -> list[tuple[Seed, str, bytes]]:
 def _corpus(reader: str) -> Iterator[bytes]:
     """Yield recordings of the format, where they are."""
     own = next(known for known in READERS if known.name == reader)
-    count = 0
-    for path in sorted(CORPUS.rglob("*")) if CORPUS.is_dir() else ():
-        if count == _CORPUS_SEEDS:
-            return
-        is_small = path.is_file() and path.stat().st_size < 1 << 22
-        if is_small and own.sniff(Source(path, path.name)).score > 0:
-            count += 1
-            content = path.read_bytes()
-            yield b"\x00" + (content if len(content) < _WHOLE_BYTES else content[:_HEAD_BYTES])
+    paths = [
+        path
+        for path in (sorted(CORPUS.rglob("*")) if CORPUS.is_dir() else ())
+        if path.is_file() and path.stat().st_size < 1 << 22 and own.sniff(Source(path, path.name)).score > 0
+    ]
+    for path in paths[:: 1 + len(paths) // _CORPUS_SEEDS]:
+        content = path.read_bytes()
+        yield b"\x00" + (content if len(content) < _WHOLE_BYTES else content[:_HEAD_BYTES])
 
 
 class Target:

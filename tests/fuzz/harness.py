@@ -66,7 +66,7 @@ class Bench:
             BaseException: the reader let another error out than :class:`InputError`.
         """
         self.case_count += 1
-        source = self._write(name, files)
+        source = self.write(name, files)
         before_bytes = _peak_bytes()
         started_s = time.process_time()
         with _stopped_after(_MAX_WALL_S):
@@ -97,7 +97,8 @@ class Bench:
         _check(reader, report, sink)
         return report.row_count > 0
 
-    def _write(self, name: str, files: Mapping[str, bytes]) -> Source:
+    def write(self, name: str, files: Mapping[str, bytes]) -> Source:
+        """Write an input into the scratch folder and return it."""
         path = self._folder / name
         shutil.rmtree(path, ignore_errors=True)
         if "" in files:

@@ -12,11 +12,14 @@ from pathlib import Path
 import zstandard
 
 from builders_clients import (
+    aiperf_gpu_record,
     aiperf_raw,
     aiperf_record,
     aiperf_summary,
+    aiperf_summary_csv,
     genai_perf,
     guidellm,
+    guidellm_csv,
     guidellm_old,
     inference_perf_requests,
     inference_perf_stage,
@@ -203,6 +206,10 @@ def _contents() -> Iterator[tuple[str, str, str | bytes]]:
     yield "aiperf", "profile_export.jsonl", lines_of(aiperf_record(), aiperf_record(1))
     yield "aiperf", "profile_export_raw.jsonl", lines_of(aiperf_raw())
     yield "aiperf", "profile_export_aiperf.json", json.dumps(aiperf_summary())
+    yield "aiperf_csv", "profile_export_aiperf.csv", aiperf_summary_csv()
+    telemetry = lines_of(aiperf_gpu_record(), aiperf_gpu_record(1))
+    yield "aiperf_gpu_telemetry", "gpu_telemetry_export.jsonl", telemetry
+    yield "guidellm_csv", "benchmarks.csv", guidellm_csv({}, {})
     yield "guidellm", "benchmarks.json", json.dumps(guidellm())
     yield "guidellm", "old.json", json.dumps(guidellm_old())
     yield "genai_perf", "profile_export.json", json.dumps(genai_perf())

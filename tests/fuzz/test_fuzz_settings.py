@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fuzz.mutations import KINDS, Edit, edited
 from kvcliff.cli.policy import read_policy
-from kvcliff.errors import KvcliffError
+from kvcliff.errors import KvcliffError, UsageProblem
 from kvcliff.nightly.policy import read_nightly_policy
 from kvcliff.readers.run_config import load_run_config
 from kvcliff.store.catalog import threshold_names
@@ -111,18 +111,22 @@ def _with_values(data: bytes, values: list[tuple[int, bytes]]) -> bytes:
 
 
 def _check(folder: Path, data: bytes, *, is_run: bool) -> None:
-    path = folder / "x.toml"
-    path.write_bytes(data)
     try:
-        if is_run:
-            config = load_run_config(path)
-            assert config.rule_for("c32/a.log").path == "c32/a.log"
-            config.context_for("c32/a.log")
-        else:
-            read_nightly_policy(path, known_thresholds=_NAMES)
-            read_policy(path, _NAMES)
+        _read(folder, data, is_run=is_run)
     except KvcliffError as problem:
         _check_problem(problem)
+
+
+def _read(folder: Path, data: bytes, *, is_run: bool) -> None:
+    path = folder / "x.toml"
+    path.write_bytes(data)
+    if is_run:
+        config = load_run_config(path)
+        assert config.rule_for("c32/a.log").path == "c32/a.log"
+        config.context_for("c32/a.log")
+    else:
+        read_nightly_policy(path, known_thresholds=_NAMES)
+        read_policy(path, _NAMES)
 
 
 def _check_problem(problem: KvcliffError) -> None:
@@ -144,6 +148,22 @@ def test_damage_is_a_sentence(
     tmp_path: Path, is_run: bool, values: list[tuple[int, bytes]], edits: list[Edit]
 ) -> None:
     _check(tmp_path, edited(_with_values(RUN if is_run else POLICY, values), edits), is_run=is_run)
+
+
+@pytest.mark.parametrize("is_run", [True, False], ids=["run", "policy"])
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"x = " + b"9" * 5000, id="long number"),
+        pytest.param(b"x = " + b"[" * 100_000, id="deep list"),
+        # The parser would take 40 GB for this one.
+        pytest.param(b"a." * 100_000 + b"b = 1", id="long key"),
+        pytest.param(b"x = 1\n" * 200_000, id="large"),
+    ],
+)
+def test_what_once_broke_the_parser(tmp_path: Path, is_run: bool, data: bytes) -> None:
+    with pytest.raises(UsageProblem):
+        _read(tmp_path, data, is_run=is_run)
 
 
 @pytest.mark.fuzz

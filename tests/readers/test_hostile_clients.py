@@ -10,11 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from builders_clients import (
+    aiperf_gpu_record,
     aiperf_raw,
     aiperf_record,
     aiperf_summary,
+    aiperf_summary_csv,
     genai_perf,
     guidellm,
+    guidellm_csv,
     guidellm_old,
     inference_perf_requests,
     inference_perf_stage,
@@ -31,10 +34,13 @@ from builders_clients import (
 from builders_metrics import CountingSink, source_of
 from kvcliff.readers import (
     READERS,
+    aiperf_gpu_telemetry,
     aiperf_server_metrics,
     client_aiperf,
+    client_aiperf_csv,
     client_genai_perf,
     client_guidellm,
+    client_guidellm_csv,
     client_inference_perf,
     client_k6,
     client_llmperf,
@@ -44,7 +50,6 @@ from kvcliff.readers import (
     grafana_csv,
     prometheus_api,
     request_traces,
-    victoriametrics,
 )
 from kvcliff.readers.base import LoadReport, ReadContext, Reader
 
@@ -96,8 +101,11 @@ VALID: tuple[tuple[str, Reader, str], ...] = (
     ("aiperf", client_aiperf.READER, lines_of(aiperf_record(), aiperf_record(1))),
     ("aiperf_raw", client_aiperf.READER, lines_of(aiperf_raw())),
     ("aiperf_summary", client_aiperf.READER, json.dumps(aiperf_summary())),
+    ("aiperf_csv", client_aiperf_csv.READER, aiperf_summary_csv()),
+    ("gpu_telemetry", aiperf_gpu_telemetry.READER, lines_of(aiperf_gpu_record(), aiperf_gpu_record(1))),
     ("guidellm", client_guidellm.READER, json.dumps(guidellm())),
     ("guidellm_old", client_guidellm.READER, json.dumps(guidellm_old())),
+    ("guidellm_csv", client_guidellm_csv.READER, guidellm_csv({}, {})),
     ("genai_perf", client_genai_perf.READER, json.dumps(genai_perf())),
     ("inference_perf", client_inference_perf.READER, json.dumps(inference_perf_requests())),
     ("inference_perf_stage", client_inference_perf.READER, json.dumps(inference_perf_stage())),
@@ -112,7 +120,7 @@ VALID: tuple[tuple[str, Reader, str], ...] = (
     ("prometheus_api", prometheus_api.READER, lines_of(_ANSWER, _ANSWER)),
     ("native.json", prometheus_api.READER, json.dumps(_NATIVE)),
     ("server_metrics.jsonl", aiperf_server_metrics.READER, json.dumps(_SCRAPE_KEPT) + "\n"),
-    ("victoriametrics", victoriametrics.READER, lines_of(_EXPORT, _EXPORT)),
+    ("victoriametrics", prometheus_api.EXPORT_READER, lines_of(_EXPORT, _EXPORT)),
     ("grafana", grafana_csv.READER, _GRAFANA),
     ("mooncake", request_traces.READER, lines_of(_MOONCAKE, _MOONCAKE)),
     ("azure", request_traces.READER, _AZURE),

@@ -93,6 +93,33 @@ def test_corpus() -> None:
     assert (loaded.stats, loaded.facts()["", "engine"]) == ([], "tgi")
 
 
+JSON_LINE = (
+    '{"timestamp":"2030-01-19T08:59:42.5Z","level":"INFO","message":"Success",'
+    '"target":"text_generation_router::server","filename":"router/src/server.rs","line_number":500,'
+    '"span":{"parameters":"GenerateParameters { stop: [\\"total_time\\"] }","total_time":"4.06s",'
+    '"validation_time":"440ms","queue_time":"94.981\u00b5s","inference_time":"1m3.6s",'
+    '"time_per_token":"38.98ms","name":"generate"},"spans":[]}'
+)
+JSON_LIMIT = (
+    '{"timestamp":"2030-01-19T08:59:40.5Z","level":"INFO",'
+    '"message":"Setting max batch total tokens to 80000",'
+    '"target":"text_generation_router","filename":"router/src/lib.rs","line_number":1}'
+)
+
+
+def test_json_output(tmp_path: Path) -> None:
+    loaded = load_lines(tmp_path, [JSON_LIMIT, JSON_LINE, JSON_LINE.replace("4.06s", "long")])
+    assert loaded.facts()["", "kv_cache_tokens"] == "80000"
+    (row,) = loaded.requests
+    assert row["src_ns"] == ns("2030-01-19T08:59:42.5+00:00")
+    assert (row["total_ms"], row["queue_ms"]) == (4060.0, 0.094981)
+    assert (row["run_ms"], row["token_ms"]) == (63600.0, 38.98)
+    assert (loaded.report.skipped_count, loaded.report.first_skip_reason) == (
+        1,
+        "a request line has a duration of unknown form",
+    )
+
+
 # ---------------------------------------------------------------------------------------------- hostile
 
 LINES = (
@@ -100,6 +127,8 @@ LINES = (
     LINE.replace("generate{", "chat_completions{parameters=GenerateParameters { best_of: None } "),
     "2030-01-19T08:59:40.000000Z  INFO text_generation_launcher: Setting max batch total tokens to 143872",
     "2030-01-19T08:59:41.000000Z  INFO text_generation_launcher: KV-cache blocks: 143872, size: 1",
+    JSON_LINE,
+    JSON_LIMIT,
 )
 
 

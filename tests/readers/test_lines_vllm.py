@@ -262,6 +262,13 @@ def test_information_that_merely_speaks_of_compilation_is_no_event(tmp_path: Pat
         ),
         (
             (
+                "put_count=3, put_avg_ms=2.0, put_p90_ms=3.0, put_total_keys=4, put_total_bytes=4096, "
+                "put_failed_keys=1, put_error_count=0, get_count=2, get_avg_ms=0.5, get_total_bytes=1024"
+            ),
+            {"bytes": 5120, "duration_ms": 7.0, "load_bytes": 1024, "load_ms": 1.0},
+        ),
+        (
+            (
                 "NixlConnector={'Num successful transfers': 3, 'Throughput (MB/s)': 811.5}, "
                 "OffloadingConnector={'CPU_to_GPU_total_bytes': 1048576}"
             ),

@@ -95,6 +95,9 @@ def test_both_generations_of_units(tmp_path: Path, duration: str, unit: str) -> 
         (("431,65", "477.523,09", "567.961"), (431.65, 477523.09, 567961)),
         (("431,65", "477 523,09", "567 961"), (431.65, 477523.09, 567961)),
         (("431,65", "477\u00a0523,09", "567\u202f961"), (431.65, 477523.09, 567961)),
+        (("431.65", "477\u2019523.09", "567\u2019961"), (431.65, 477523.09, 567961)),
+        (("431,65", "477'523,09", "567'961"), (431.65, 477523.09, 567961)),
+        (("431.65", "4,77,523.09", "5,67,961"), (431.65, 477523.09, 567961)),
     ],
 )
 def test_locales_of_details_pages(
@@ -119,6 +122,15 @@ def test_raw_page_mixes_two_number_formats(tmp_path: Path) -> None:
     }
     assert sink.metrics(1)["launch__thread_count"] == 4096
     assert sink.metrics(1)["gpu__time_duration.sum"] == pytest.approx(1_152_576)
+
+
+def test_raw_page_without_units_is_read_in_base_units_and_said(tmp_path: Path) -> None:
+    text = raw_page(["gpu__time_duration.sum", "lts__t_sector_hit_rate.pct"], ["", ""], [("1500.0", "5.3")])
+    lines = text.splitlines(keepends=True)
+    sink, report = read(READER, write(tmp_path, "".join((lines[0], *lines[2:]))))
+    assert sink.metrics() == {"gpu__time_duration.sum": 1500, "lts__t_sector_hit_rate.pct": 5.3}
+    assert {row["unit"] for row in sink.rows("raw_counter_values")} == {"ns", "%"}
+    assert "no row of units" in report.notes[0]
 
 
 def test_lone_comma_is_said(tmp_path: Path) -> None:
@@ -274,8 +286,15 @@ def test_session_page_keeps_options_and_versions_only(tmp_path: Path) -> None:
     assert not any(word in str(sink.frames) for word in ("secret", "home", "XYZ", "ncu "))
 
 
-def test_refused_counters(tmp_path: Path) -> None:
-    text = "==PROF== Connected to process 1 (/x)\n==ERROR== ERR_NVGPUCTRPERM - The user has no permission\n"
+@pytest.mark.parametrize(
+    "error",
+    [
+        "ERR_NVGPUCTRPERM - The user has no permission",
+        "Profiling failed because a driver resource was unavailable. Ensure that no other tool is active",
+    ],
+)
+def test_refused_counters(tmp_path: Path, error: str) -> None:
+    text = f"==PROF== Connected to process 1 (/x)\n==ERROR== {error}\n"
     path = write(tmp_path, text, "ncu.log")
     assert READER.sniff(Source(path, path.name)).score == 90
     sink, report = read(READER, path)
@@ -298,6 +317,7 @@ def test_cut_file_gives_the_rows_before_the_cut(tmp_path: Path) -> None:
     sink, report = read(READER, write(tmp_path, text[: text.index("DRAM Thr") + 5]))
     assert sink.metrics() == {"gpu__time_duration.sum": 1000}
     assert report.damage == "the file ends inside a row"
+    assert sink.session()["is_cut"] is True
     raw = raw_page(["gpu__time_duration.sum", "dram__bytes.sum"], ["us", "byte"], [("1.0", "2.0")] * 2)
     sink, report = read(READER, write(tmp_path, raw.rstrip()[:-6]))
     assert len(sink.rows("raw_counter_kernels")) == 1

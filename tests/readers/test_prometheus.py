@@ -321,6 +321,17 @@ def test_foreign_files_are_refused_and_do_no_harm(tmp_path: Path, content: bytes
     assert report.row_count == 0
 
 
+def test_names_in_quotes_are_the_same_series(tmp_path: Path) -> None:
+    text = '# TYPE "vllm:num_requests_running" gauge\n{"vllm:num_requests_running",engine="0"} 3\n'
+    assert READER.sniff(source_of(tmp_path, "a", text)).score == 95
+    sink, report = read(
+        READER, source_of(tmp_path, "m.prom", text + 'vllm:num_requests_running{engine="0"} 4\n')
+    )
+    assert by_name(sink)["vllm:num_requests_running"] == [(0, 3.0), (1, 4.0)]
+    assert sink.rows("raw_metric_series", "kind") == [("gauge",)]
+    assert report.skipped_count == 0
+
+
 def test_sniff_knows_engines_and_plain_exporters(tmp_path: Path) -> None:
     assert READER.sniff(source_of(tmp_path, "a", scrape({KV: 1}))).score == 95
     assert READER.sniff(source_of(tmp_path, "b", "# TYPE up gauge\nup 1\n")).score == 50
@@ -343,6 +354,9 @@ def test_sniff_knows_engines_and_plain_exporters(tmp_path: Path) -> None:
         (b"m_c NaN", "m_c", {}, b"NaN", None),
         (b'm_e{a="x", b="y",} 7', "m_e", {"a": "x", "b": "y"}, b"7", None),
         (b"m_f\t-5.5e-3\r", "m_f", {}, b"-5.5e-3", None),
+        (b'{"m.g",a="x"} 8', "m.g", {"a": "x"}, b"8", None),
+        (b'{"m g \\"h\\"", "odd key"="v"} 8 5', 'm g "h"', {"odd key": "v"}, b"8", b"5"),
+        (b'm_i{"http.route"="/a}",b="c"} 9', "m_i", {"http.route": "/a}", "b": "c"}, b"9", None),
     ],
 )
 def test_sample_grammar(

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from builders_clients import picked
+from builders_clients import lines_of, picked
 from builders_metrics import CORPUS, NO_CORPUS, TableSink, read, source_of
 from kvcliff.readers.base import LoadReport, Source
 
 T0 = 1_896_134_400
+T0_MS = 1000 * T0
 S = 1_000_000_000
 KV = {"__name__": "vllm:kv_cache_usage_perc", "engine": "0"}
 WAITING = {"__name__": "vllm:num_requests_waiting", "engine": "0"}
@@ -138,3 +139,40 @@ def test_every_line_of_the_corpus() -> None:
     assert len(queried) == by_kind["matrix"]["points"] - by_kind["matrix"]["non_finite"]
     assert len(set(queried)) == by_kind["matrix"]["series"]
     assert report.skipped_count == sum(row.get("kind") == "error" for row in expected)
+
+
+def export_line(*points: tuple[int, float | None], **labels: str) -> dict[str, object]:
+    """Return one export line of a metric."""
+    return {
+        "metric": {"__name__": "sglang:token_usage", "tp_rank": "0", **labels},
+        "values": [value for _, value in points],
+        "timestamps": [T0_MS + at for at, _ in points],
+    }
+
+
+def test_lines_of_one_series_join_and_null_is_no_value(tmp_path: Path) -> None:
+    text = lines_of(
+        export_line((5000, 0.5), (10000, None)), export_line((0, 0.25)), export_line((5000, 1.0), job="other")
+    )
+    source = source_of(tmp_path, "export.jsonl", text)
+    assert picked(source).name == "victoriametrics"
+    sink, report = read(picked(source), source)
+    assert sink.rows("raw_metric_scrapes", "src_ns") == [((T0_MS + at) * 10**6,) for at in (0, 5000, 10000)]
+    assert sink.rows("raw_metric_samples", "series_id", "scrape_no", "value") == [
+        (0, 1, 0.5),
+        (0, 0, 0.25),
+        (1, 1, 1.0),
+    ]
+    assert report.notes == ('1 values say "no value" (NaN, infinity or a placeholder) and were dropped',)
+    assert (report.skipped_count, report.damage) == (0, None)
+
+
+def test_uneven_and_broken_lines_are_counted(tmp_path: Path) -> None:
+    uneven = {**export_line((0, 0.5)), "timestamps": [T0_MS, T0_MS + 1]}
+    text = lines_of(uneven, export_line((1000, 0.75))) + json.dumps(export_line((2000, 1.0)))[:-10]
+    source = source_of(tmp_path, "export.jsonl", text)
+    sink, report = read(picked(source), source)
+    assert sink.frame("raw_metric_samples")["value"].to_list() == [0.5, 0.75]
+    assert report.skipped_count == 2
+    assert report.first_skip_reason == "values and time stamps of a series differ in number"
+    assert report.damage is not None

@@ -30,6 +30,7 @@ def test_every_version_has_a_way_to_this_one() -> None:
 def test_no_way_from_the_future_or_the_unknown() -> None:
     assert path_from(SCHEMA_VERSION + 1, SCHEMA_VERSION) is None
     assert path_from(0, SCHEMA_VERSION) is None
+    assert path_from(-(10**30), SCHEMA_VERSION) is None
     assert path_from(1, 3, (STEP_2,)) is None
     assert path_from(1, 3, (*MIGRATIONS, STEP_2)) == (*MIGRATIONS, STEP_2)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kvcliff.store.models import ModelError, parse_header, tables_read
+from kvcliff.store.models import ModelError, load_models, parse_header, tables_read
 
 HEADER = """-- what:  Things.
 -- grain: one row per thing
@@ -52,3 +52,11 @@ def test_a_header_is_read_with_its_continued_lines() -> None:
 def test_a_malformed_header_is_named(text: str, problem: str) -> None:
     with pytest.raises(ModelError, match=f"model things .*{problem}"):
         parse_header("things", text)
+
+
+def test_rows_with_several_readers_are_kept_unless_the_header_says_otherwise() -> None:
+    models = {model.name: model for model in load_models()}
+    assert [models["int_kv_samples"].is_table(count) for count in (1, 2)] == [False, True]
+    assert models["token_gaps"].is_table(1)
+    assert not models["int_token_arrivals"].is_table(5)
+    assert models["int_token_order"].is_table(1)

@@ -45,14 +45,35 @@ def test_an_outside_config_is_part_of_the_run_id(tmp_path: Path) -> None:
     assert plan_run(folder, config_path=config).run_id != plan_run(folder).run_id
 
 
-def test_hidden_files_and_links_that_lead_out_are_left_alone(tmp_path: Path) -> None:
+def test_hidden_files_are_left_alone_and_links_that_lead_out_are_named(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "a")
     (folder / ".hidden").write_text("x", encoding="utf-8")
     secret = tmp_path / "secret.log"
     secret.write_text("x", encoding="utf-8")
     (folder / "link.log").symlink_to(secret)
-    assert ".hidden" not in paths(folder)
-    assert "link.log" not in paths(folder)
+    (folder / "more").symlink_to(tmp_path)
+    (folder / "self").symlink_to(folder)
+    planned = {item.source.relative: item for item in plan_run(folder).sources}
+    assert sorted(planned) == ["link.log", "metrics.prom", "more"]
+    for name in ("link.log", "more"):
+        assert planned[name].problem is not None
+        assert planned[name].problem.startswith("a link that leads out of the run")
+        assert (planned[name].reader, planned[name].sha256) == (None, "")
+    assert plan_run(folder / "link.log").sources[0].problem is None, "who names it means it"
+
+
+def test_a_pipe_and_a_link_in_a_circle_are_named_and_not_opened(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "a")
+    os.mkfifo(folder / "server.log")
+    (folder / "round.log").symlink_to(folder / "round.log")
+    problems = {item.source.relative: item.problem for item in plan_run(folder).sources}
+    assert problems == {
+        "metrics.prom": None,
+        "round.log": "cannot read round.log: Too many levels of symbolic links",
+        "server.log": "no file (a pipe, a socket or a device)",
+    }
+    with pytest.raises(UsageProblem, match="is no file and no folder"):
+        plan_run(folder / "server.log")
 
 
 def test_names_that_are_no_utf8_have_a_text(tmp_path: Path) -> None:
@@ -190,3 +211,54 @@ def test_stage_in_a_file_name_is_a_level_unless_run_toml_says_otherwise(tmp_path
     assert levels == [("stage_0", 0.0), ("stage_10", 10.0), (None, None)]
     (tmp_path / "run.toml").write_text('[[file]]\npath = "stage_0*"\nlevel = "c8"\n')
     assert plan_run(tmp_path).sources[1].level == "c8"
+
+
+STAGE = '{"load_summary": {"schedule_delay": {}}, "successes": {"latency": {}}}'
+
+
+def levels_of(root: Path, files: dict[str, str]) -> dict[str, str | None]:
+    """Return the level of each file of a run with this content."""
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+    return {planned.source.relative: planned.level for planned in plan_run(root).sources}
+
+
+def test_the_same_stage_in_two_folders_is_a_level_of_two_sweeps(tmp_path: Path) -> None:
+    names = [f"{folder}/stage_{stage}_lifecycle_metrics.json" for folder in ("a", "b") for stage in (0, 1)]
+    levels = levels_of(tmp_path, dict.fromkeys(names, STAGE))
+    assert list(levels.values()) == ["a/stage_0", "a/stage_1", "b/stage_0", "b/stage_1"]
+    (tmp_path / "run.toml").write_text('[[file]]\npath = "b/*"\nreplica = "second"\n')
+    levels = {planned.source.relative: planned.level for planned in plan_run(tmp_path).sources}
+    assert [levels[name] for name in names] == ["stage_0", "stage_1"] * 2
+
+
+def test_stages_beside_the_scrapes_of_each_configuration_stay_apart(tmp_path: Path) -> None:
+    scrape = "# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running 1\n"
+    files = {f"{folder}/metrics.prom": scrape for folder in ("bf16", "fp8")}
+    for stage in (0, 1):
+        files |= {f"{folder}/stage_{stage}_lifecycle_metrics.json": STAGE for folder in ("bf16", "fp8")}
+    levels = levels_of(tmp_path, files)
+    assert {level for name, level in levels.items() if name.startswith("fp8")} == {
+        "fp8", "fp8/stage_0", "fp8/stage_1",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (
+            ("bf16/m_conc8.prom", "bf16/m_conc16.prom", "fp8/m_conc8.prom", "fp8/m_conc16.prom"),
+            {"bf16/c8", "bf16/c16", "fp8/c8", "fp8/c16"},
+        ),
+        (("a/conc8/m.prom", "a/conc16/m.prom", "b/conc8/m.prom", "b/conc16/m.prom"),
+         {"a/c8", "a/c16", "b/c8", "b/c16"}),
+        (("a/m_conc8.prom", "a/m_conc16.prom", "b/m.prom"), {"a", "b"}),
+        (("c8/r0/m.prom", "c8/r1/m.prom", "c16/r0/m.prom", "c16/r1/m.prom"), {"c8", "c16"}),
+    ],
+)  # fmt: skip
+def test_folders_that_each_hold_a_sweep_are_sweeps(
+    tmp_path: Path, names: tuple[str, ...], expected: set[str]
+) -> None:
+    scrape = "# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running 1\n"
+    assert set(levels_of(tmp_path, dict.fromkeys(names, scrape)).values()) == expected

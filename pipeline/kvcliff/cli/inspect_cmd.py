@@ -8,12 +8,14 @@ import click
 from kvcliff.cli.options import INPUT_PATH, config_option, example, format_option
 from kvcliff.cli.output import Envelope, format_table, say, say_lines, say_raw
 from kvcliff.errors import InputError
-from kvcliff.units import format_bytes
+from kvcliff.units import format_bytes, format_duration_ns
 
 if TYPE_CHECKING:
     from kvcliff.cli.capture_advice import Capture
+    from kvcliff.store.file_clock import FileClock
     from kvcliff.store.plan import PlannedSource, RunPlan
 
+    Clocks = dict[int, FileClock]
 
 #: Topic of ``kvcliff howto`` for each role of a missing file.
 _HOWTO = {
@@ -31,16 +33,19 @@ _HOWTO = {
 @config_option
 @format_option("text", "json")
 def inspect(path: Path, config_path: Path | None, output_format: str) -> None:
-    """Tell what each file of PATH is, and what is missing.
+    """Tell what each file of PATH is, which clock it keeps, and what is missing.
 
-    Nothing is stored. For what is missing, the command that captures it is printed.
+    Nothing is stored; clocks are told by the beginning of each file. For what is missing, the
+    command that captures it is printed.
     """
     from kvcliff.cli.capture_advice import missing_captures
     from kvcliff.cli.progress import progress
+    from kvcliff.store.file_clock import file_clock
     from kvcliff.store.plan import plan_run
 
     with progress():
         plan = plan_run(path, config_path=config_path)
+        clocks = {planned.source_id: file_clock(planned) for planned in plan.sources}
     if not plan.sources:
         raise InputError(f"the run folder {path} is empty", hint="see what is expected: kvcliff formats")
     roles = {planned.reader.role for planned in plan.usable if planned.reader is not None}
@@ -49,9 +54,9 @@ def inspect(path: Path, config_path: Path | None, output_format: str) -> None:
         roles.add("model")
     missing = missing_captures(frozenset(roles))
     if output_format == "json":
-        say_raw(Envelope("inspect", _data(plan, missing)).to_json())
+        say_raw(Envelope("inspect", _data(plan, clocks, missing)).to_json())
         return
-    _say_plan(plan)
+    _say_plan(plan, clocks)
     _say_missing(missing)
 
 
@@ -72,13 +77,25 @@ def _why(planned: "PlannedSource") -> str:
     return planned.sniff.reason if planned.reader is not None else "no reader knows its content"
 
 
-def _say_plan(plan: "RunPlan") -> None:
+def _clock_cells(clock: "FileClock") -> list[str]:
+    """Return kind and resolution as cells of the table."""
+    step = "" if clock.resolution_ns is None else format_duration_ns(clock.resolution_ns)
+    return [clock.words, step]
+
+
+def _say_plan(plan: "RunPlan", clocks: "Clocks") -> None:
     say(f"{plan.run_id}", bold=True)
     has_levels = any(planned.level is not None or planned.replica is not None for planned in plan.sources)
-    headings = ["file", "what it is", "size", "why"]
+    headings = ["file", "what it is", "size", "clock", "resolution", "why"]
     rows = []
     for planned in plan.sources:
-        row = [planned.source.relative, _what(planned), format_bytes(planned.size_bytes), _why(planned)]
+        row = [
+            planned.source.relative,
+            _what(planned),
+            format_bytes(planned.size_bytes),
+            *_clock_cells(clocks[planned.source_id]),
+            _why(planned),
+        ]
         if has_levels:
             row[1:1] = [planned.level or "", planned.replica or ""]
         rows.append(row)
@@ -105,7 +122,7 @@ def _say_missing(missing: tuple["Capture", ...]) -> None:
         say(f"More on each, and for other engines: kvcliff howto {'|'.join(topics)}")
 
 
-def _data(plan: "RunPlan", missing: tuple["Capture", ...]) -> dict[str, Any]:
+def _data(plan: "RunPlan", clocks: "Clocks", missing: tuple["Capture", ...]) -> dict[str, Any]:
     files = [
         {
             "path": planned.source.relative,
@@ -118,6 +135,9 @@ def _data(plan: "RunPlan", missing: tuple["Capture", ...]) -> dict[str, Any]:
             "replica": planned.replica,
             "size_bytes": planned.size_bytes,
             "is_readable": planned.problem is None,
+            "clock": clocks[planned.source_id].kind,
+            "clock_words": clocks[planned.source_id].words,
+            "clock_resolution_ns": clocks[planned.source_id].resolution_ns,
         }
         for planned in plan.sources
     ]

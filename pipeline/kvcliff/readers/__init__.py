@@ -3,11 +3,14 @@
 from typing import Final
 
 from kvcliff.readers import (
+    aiperf_gpu_telemetry,
     aiperf_server_metrics,
     client_aiperf,
+    client_aiperf_csv,
     client_bench_table,
     client_genai_perf,
     client_guidellm,
+    client_guidellm_csv,
     client_inference_perf,
     client_k6,
     client_kvcliff,
@@ -30,7 +33,6 @@ from kvcliff.readers import (
     request_traces,
     series_csv,
     tensorrt_llm_stats,
-    victoriametrics,
 )
 from kvcliff.readers.base import NO_MATCH, Reader, Sniff, Source
 
@@ -43,12 +45,15 @@ READERS: Final[tuple[Reader, ...]] = (
     kineto.READER,
     prometheus.READER,
     prometheus_api.READER,
-    victoriametrics.READER,
+    prometheus_api.EXPORT_READER,
     aiperf_server_metrics.READER,
+    aiperf_gpu_telemetry.READER,
     client_kvcliff.READER,
     client_vllm_bench.READER,
     client_aiperf.READER,
+    client_aiperf_csv.READER,
     client_guidellm.READER,
+    client_guidellm_csv.READER,
     client_genai_perf.READER,
     client_inference_perf.READER,
     client_sglang_bench.READER,

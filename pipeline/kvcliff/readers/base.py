@@ -75,8 +75,8 @@ class Source:
         """Names of the files in the folder, sorted; links that lead out of it are left out."""
         if not self.is_dir:
             return ()
-        own = self.path.resolve()
-        entries = (entry for entry in self.path.iterdir() if entry.resolve().parent == own)
+        own = os.path.realpath(self.path)
+        entries = (entry for entry in self.path.iterdir() if os.path.dirname(os.path.realpath(entry)) == own)
         return tuple(sorted(entry.name for entry in entries if entry.is_file()))
 
     @cached_property
@@ -193,6 +193,24 @@ class Sink(Protocol):
     def append(self, table: str, frame: pl.DataFrame) -> int:
         """Append rows to a raw table and return how many."""
         ...
+
+
+class RowCounter:
+    """A sink in front of another: leaves empty frames out and counts what is written.
+
+    Attributes:
+        row_count: rows written so far.
+    """
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self.row_count = 0
+
+    def append(self, table: str, frame: pl.DataFrame) -> int:
+        """Append rows to a raw table unless there are none, and return how many."""
+        count = self._sink.append(table, frame) if frame.height else 0
+        self.row_count += count
+        return count
 
 
 SniffFunction = Callable[[Source], Sniff]

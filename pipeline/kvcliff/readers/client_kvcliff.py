@@ -68,7 +68,8 @@ class _Loader:
         if not text.strip():
             return
         try:
-            frame = pl.read_ndjson(text, schema=_SCHEMA)
+            # An empty line in front: text that begins like a compressed file would be unpacked without limit.
+            frame = pl.read_ndjson(b"\n" + text, schema=_SCHEMA)
         except pl.exceptions.PolarsError:
             if len(lines) == 1:
                 self._skip("line is no JSON object with the documented fields", 1)

@@ -6,8 +6,9 @@ from typing import Final, Literal
 
 import polars as pl
 
-from kvcliff.readers.base import LoadReport, Sink, SkipCount
+from kvcliff.readers.base import LoadReport, RowCounter, Sink, SkipCount
 from kvcliff.readers.settings import Setting, settings_frame, without_folders
+from kvcliff.units import NS_PER_S
 
 ClientClock = Literal["unix", "monotonic", "none"]
 CLIENT_TABLES: Final = (
@@ -20,6 +21,7 @@ _FLUSH_REQUESTS: Final = 20_000
 _FLUSH_TOKENS: Final = 500_000
 _TEXT_LIMIT: Final = 200
 _INT64_LIMIT: Final = 1 << 63
+_GAP_LIMIT_S: Final = 1e9
 _REQUEST_SCHEMA: Final = pl.Schema(
     {
         "request_no": pl.Int64(),
@@ -87,8 +89,7 @@ class ClientWriter(SkipCount):
     """
 
     def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-        self._row_count = 0
+        self._rows = RowCounter(sink)
         self._requests: list[tuple[int | str | bool | None, ...]] = []
         self._token_numbers: list[int] = []
         self._token_chunks: list[int] = []
@@ -153,6 +154,31 @@ class ClientWriter(SkipCount):
         self._token_times.extend(_all_int64(chunks_ns) or [None] * size)
         self._token_gaps.extend([None] * size if chunks_ns else _all_int64(gaps_ns))
 
+    def add_gaps(self, requests: pl.DataFrame) -> None:
+        """Write the gaps of requests that are added without them.
+
+        Args:
+            requests: ``request_no`` and ``gaps_s``: seconds to the first chunk, then before each other.
+        """
+        is_gap = pl.element().is_between(0, _GAP_LIMIT_S, closed="left")
+        if not requests.select(pl.col("gaps_s").list.explode().is_between(0, _GAP_LIMIT_S).all()).item():
+            requests = requests.with_columns(pl.col("gaps_s").list.eval(pl.element().filter(is_gap)))
+        gap_ns = (pl.col("gaps_s") * NS_PER_S).round(0, mode="half_to_even").cast(pl.Int64, strict=False)
+        tokens = (
+            requests.with_columns(
+                pl.int_ranges(0, pl.col("gaps_s").list.len(), dtype=pl.Int32).alias("chunk_no")
+            )
+            .explode("chunk_no", "gaps_s")
+            .select(
+                "request_no",
+                "chunk_no",
+                pl.lit(None, pl.Int64).alias("src_ns"),
+                gap_ns.alias("gap_ns"),
+                pl.lit(1, pl.Int32).alias("tokens"),
+            )
+        )
+        self._rows.append("raw_client_tokens", tokens)
+
     def total(self, load_no: int, name: str, value: float | None) -> None:
         """Take a total of one load under its canonical name; the first of a name stays."""
         if value is not None:
@@ -168,7 +194,7 @@ class ClientWriter(SkipCount):
 
     def _flush(self) -> None:
         """Write the requests and chunks collected so far."""
-        self._append("raw_client_requests", pl.DataFrame(self._requests, _REQUEST_SCHEMA, orient="row"))
+        self._rows.append("raw_client_requests", pl.DataFrame(self._requests, _REQUEST_SCHEMA, orient="row"))
         tokens = pl.DataFrame(
             {
                 "request_no": pl.Series(self._token_numbers, dtype=pl.Int64),
@@ -178,17 +204,12 @@ class ClientWriter(SkipCount):
                 "tokens": pl.Series([1] * len(self._token_numbers), dtype=pl.Int32),
             }
         )
-        self._append("raw_client_tokens", tokens)
+        self._rows.append("raw_client_tokens", tokens)
         self._requests.clear()
         for column in (self._token_numbers, self._token_chunks):
             column.clear()
         self._token_times.clear()
         self._token_gaps.clear()
-
-    def _append(self, table: str, frame: pl.DataFrame) -> None:
-        """Write a frame unless it is empty."""
-        if frame.height:
-            self._row_count += self._sink.append(table, frame)
 
     def finish(self, clock: ClientClock, damage: str | None = None, notes: Sequence[str] = ()) -> LoadReport:
         """Write what is left and return what the load brought.
@@ -207,13 +228,13 @@ class ClientWriter(SkipCount):
                 "value": pl.Series([self._totals[key] for key in keys], dtype=pl.Float64),
             }
         )
-        self._append("raw_client_summary", summary)
+        self._rows.append("raw_client_summary", summary)
         if self.request_count:
             has_times = self.unstarted_count < self.request_count
             self._settings["client_clock"] = clock if has_times else "none"
-        self._append("raw_settings", _settings(self._settings))
+        self._rows.append("raw_settings", _settings(self._settings))
         return LoadReport(
-            self._row_count,
+            self._rows.row_count,
             self.skipped_count,
             self.first_skip_reason,
             damage,

@@ -1,11 +1,13 @@
 """Reader of SGLang ``bench_serving`` results: one JSON object per run, with or without details."""
 
-from collections.abc import Mapping
 from typing import Final
+
+import polars as pl
 
 from kvcliff.readers.base import NO_MATCH, LoadReport, ReadContext, Reader, Sink, Sniff, Source
 from kvcliff.readers.client_rows import CLIENT_TABLES, ClientRequest, ClientWriter
 from kvcliff.readers.client_totals import LATENCY_STATISTICS, latency_total
+from kvcliff.readers.gap_rows import GAP_BATCH, gaps_of
 from kvcliff.readers.json_stream import JsonCursor, JsonDamage
 from kvcliff.readers.json_values import (
     count,
@@ -13,7 +15,6 @@ from kvcliff.readers.json_values import (
     error_kind,
     label,
     members_of,
-    nanosecond_list,
     nanoseconds,
     number,
 )
@@ -36,6 +37,8 @@ _TOTALS: Final = {
 }
 _LATENCIES: Final = (("ttft", "ttft"), ("tpot", "tpot"), ("itl", "itl"), ("e2e_latency", "e2el"))
 _ARRAYS: Final = ("input_lens", "output_lens", "ttfts", "errors", "cached_tokens")
+_SIZES: Final = ("input_lens", "output_lens", "ttfts")
+_FIRSTS: Final = "ttfts"
 _GAPS: Final = "itls"
 
 
@@ -62,59 +65,103 @@ def _sniff(source: Source) -> Sniff:
     return NO_MATCH
 
 
-def _request(
-    arrays: Mapping[str, list[object]],
-    gaps_ns: list[list[int]],
-    index: int,
-    tag: str | None,
-    concurrency: int | None,
-) -> ClientRequest:
-    """Return one request of the arrays, which may be of different lengths."""
+class _Run:
+    """One run of the benchmark while its object is walked.
 
-    def at(name: str) -> object:
-        values = arrays.get(name, [])
-        return values[index] if index < len(values) else None
+    The gaps are written as soon as they come when the times to the first token are known by then, as in every
+    file that SGLang writes; else they wait for them.
+    """
 
-    first_ns = nanoseconds(at("ttfts"), NS_PER_S)
-    later = gaps_ns[index] if index < len(gaps_ns) else []
-    gaps = [first_ns, *later] if first_ns is not None and (first_ns or later) else []
-    return ClientRequest(
-        tag=tag,
-        prompt_tokens=count(at("input_lens")),
-        output_tokens=count(at("output_lens")),
-        cached_tokens=count(at("cached_tokens")),
-        concurrency=concurrency,
-        error_kind=error_kind(at("errors")),
-        gaps_ns=gaps,
-    )
+    def __init__(self, writer: ClientWriter, load_no: int) -> None:
+        self._writer = writer
+        self._load_no = load_no
+        self._first_no = writer.request_count
+        self._arrays: dict[str, list[object]] = {}
+        self._waiting: list[tuple[int, list[str]]] = []
+        self._tag: str | None = None
+        self._concurrency: int | None = None
 
+    def take(self, cursor: JsonCursor) -> None:
+        """Walk the object: totals as they pass, requests at its end (also at an early one).
 
-def _take_run(cursor: JsonCursor, writer: ClientWriter, load_no: int) -> None:
-    """Take one run: totals as they pass, details at its end (also at an early one)."""
-    arrays: dict[str, list[object]] = {}
-    gaps_ns: list[list[int]] = []
-    tag: str | None = None
-    concurrency: int | None = None
-    try:
-        for key in cursor.members():
-            if key == _GAPS:
-                # By far the largest member: never decoded as one value.
-                for _ in cursor.items():
-                    gaps_ns.append(nanosecond_list(elements_of(cursor.value()), NS_PER_S))
-            elif key in _ARRAYS:
-                arrays[key] = elements_of(cursor.value())
-            elif key == "tag":
-                tag = label(cursor.value())
-            elif key == "server_info":
-                writer.setting("model_name", members_of(cursor.value()).get("model_path"))
-            elif key in _KEYS:
-                value = cursor.value()
-                writer.total(load_no, _KEYS[key], number(value))
-                concurrency = count(value) if key == "max_concurrency" else concurrency
-    finally:
-        size = max((len(arrays.get(name, ())) for name in ("input_lens", "output_lens", "ttfts")), default=0)
-        for index in range(size):
-            writer.add(_request(arrays, gaps_ns, index, tag, concurrency))
+        Raises:
+            JsonDamage: the object breaks off.
+        """
+        try:
+            for key in cursor.members():
+                if key == _GAPS:
+                    self._take_gaps(cursor)
+                elif key in _ARRAYS:
+                    self._arrays[key] = elements_of(cursor.value())
+                elif key == "tag":
+                    self._tag = label(cursor.value())
+                elif key == "server_info":
+                    self._writer.setting("model_name", members_of(cursor.value()).get("model_path"))
+                elif key in _KEYS:
+                    value = cursor.value()
+                    self._writer.total(self._load_no, _KEYS[key], number(value))
+                    self._concurrency = count(value) if key == "max_concurrency" else self._concurrency
+        finally:
+            for first, rows in self._waiting:
+                self._write_gaps(first, rows)
+            size = max((len(self._arrays.get(name, ())) for name in _SIZES), default=0)
+            for index in range(size):
+                self._writer.add(self._request(index))
+
+    def _take_gaps(self, cursor: JsonCursor) -> None:
+        """Take the gaps of all requests, some at a time (those before a cut as well)."""
+        rows: list[str] = []
+        first = 0
+        try:
+            for _ in cursor.items():
+                rows.append(cursor.numbers())
+                if len(rows) >= GAP_BATCH:
+                    self._place_gaps(first, rows)
+                    first, rows = first + len(rows), []
+        finally:
+            self._place_gaps(first, rows)
+
+    def _place_gaps(self, first: int, rows: list[str]) -> None:
+        """Write gaps, or keep their text until the times to the first token are known."""
+        if _FIRSTS in self._arrays:
+            self._write_gaps(first, rows)
+        else:
+            self._waiting.append((first, rows))
+
+    def _write_gaps(self, first: int, rows: list[str]) -> None:
+        """Write the time to the first chunk and the gaps behind it of some requests."""
+        firsts = [number(value) for value in self._arrays.get(_FIRSTS, [])[first : first + len(rows)]]
+        frame = pl.DataFrame(
+            {
+                "request_no": pl.int_range(first, first + len(rows), eager=True) + self._first_no,
+                "first_s": pl.Series(firsts + [None] * (len(rows) - len(firsts)), dtype=pl.Float64),
+                "gaps": gaps_of(rows),
+            }
+        )
+        # A request that failed states a time of 0 and has no gaps.
+        came = frame.filter(
+            (pl.col("first_s") >= 0) & ((pl.col("first_s") > 0) | (pl.col("gaps").list.len() > 0))
+        )
+        self._writer.add_gaps(came.select("request_no", pl.concat_list("first_s", "gaps").alias("gaps_s")))
+
+    def _request(self, index: int) -> ClientRequest:
+        """Return one request of the arrays, which may be of different lengths."""
+
+        def at(name: str) -> object:
+            values = self._arrays.get(name, [])
+            return values[index] if index < len(values) else None
+
+        failed = error_kind(at("errors"))
+        first_ns = nanoseconds(at(_FIRSTS), NS_PER_S)
+        return ClientRequest(
+            tag=self._tag,
+            ttft_ns=first_ns or None,
+            prompt_tokens=count(at("input_lens")),
+            output_tokens=count(at("output_lens")),
+            cached_tokens=count(at("cached_tokens")),
+            concurrency=self._concurrency,
+            error_kind=failed,
+        )
 
 
 def _load(source: Source, sink: Sink, context: ReadContext) -> LoadReport:
@@ -131,7 +178,7 @@ def _load(source: Source, sink: Sink, context: ReadContext) -> LoadReport:
                 cursor.next_line()
                 continue
             try:
-                _take_run(cursor, writer, load_no)
+                _Run(writer, load_no).take(cursor)
                 damage = None
             except JsonDamage as problem:
                 writer.skip("a result object ends or breaks before its closing brace")

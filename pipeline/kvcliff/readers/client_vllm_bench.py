@@ -4,10 +4,10 @@ from typing import Final
 
 import polars as pl
 
-from kvcliff.readers.base import NO_MATCH, LoadReport, ReadContext, Reader, Sink, Sniff, Source
+from kvcliff.readers.base import NO_MATCH, LoadReport, ReadContext, Reader, RowCounter, Sink, Sniff, Source
+from kvcliff.readers.gap_rows import GAP_BATCH
 from kvcliff.readers.settings import Setting, settings_frame, without_folders
 from kvcliff.readers.vllm_bench_result import (
-    GAP_BATCH,
     BenchDetails,
     BenchResult,
     bench_details,
@@ -70,9 +70,8 @@ class _Loader:
     """State of one load: numbers given so far."""
 
     def __init__(self, sink: Sink) -> None:
-        self._sink = sink
+        self.rows = RowCounter(sink)
         self.request_count = 0
-        self.row_count = 0
         self.unstarted_count = 0
         self.load_count = 0
         self.settings: list[Setting] = []
@@ -87,7 +86,7 @@ class _Loader:
                 "value": pl.Series(list(totals.values()), dtype=pl.Float64),
             }
         )
-        self._append("raw_client_summary", summary)
+        self.rows.append("raw_client_summary", summary)
         self.load_count += 1
         model = result.members.get("model_id")
         if isinstance(model, str) and model:
@@ -99,14 +98,9 @@ class _Loader:
         for first in range(0, details.count, GAP_BATCH):
             end = min(first + GAP_BATCH, details.count)
             chunks = details.chunks(first, end)
-            self._append("raw_client_requests", self._requests(details, first, end, chunks, concurrency))
-            self._append("raw_client_tokens", self._tokens(chunks))
+            self.rows.append("raw_client_requests", self._requests(details, first, end, chunks, concurrency))
+            self.rows.append("raw_client_tokens", self._tokens(chunks))
         self.request_count += details.count
-
-    def _append(self, table: str, frame: pl.DataFrame) -> None:
-        """Write a frame unless it is empty."""
-        if frame.height:
-            self.row_count += self._sink.append(table, frame)
 
     def _requests(
         self, details: BenchDetails, first: int, end: int, chunks: pl.DataFrame, concurrency: float | None
@@ -159,10 +153,10 @@ def _load(source: Source, sink: Sink, context: ReadContext) -> LoadReport:
                 f"{loader.unstarted_count} requests have no start time: only gaps and lengths are known",
             )
     if loader.settings:
-        loader.row_count += sink.append("raw_settings", settings_frame(loader.settings))
+        loader.rows.append("raw_settings", settings_frame(loader.settings))
     has_rest = bool(rest and results)
     reason = "text after the last result object" if has_rest else None
-    return LoadReport(loader.row_count, int(has_rest), reason, damage, notes)
+    return LoadReport(loader.rows.row_count, int(has_rest), reason, damage, notes)
 
 
 READER = Reader(

@@ -85,7 +85,6 @@ THROTTLE_COUNTERS: Final = (
     "thermal_violation_flag",
     *(f"throttle_{reason}_flag" for reason in _REASONS if reason not in _HARMLESS_REASONS),
 )
-_BRACKET: Final = re.compile(r"\s*\[[^\]]*\]\s*$")
 _WORDS: Final = {"active": 1.0, "not active": 0.0}
 _NUMBER: Final = re.compile(r"([+-]?\d+(?:\.\d+)?)\s*(?:%|[A-Za-z/]{1,8})?")
 #: What the tools print for "no value"; a bracketed word is one too.
@@ -94,7 +93,11 @@ _BLANKS: Final = ("", "-", "n/a", "na")
 
 def plain_title(title: str) -> str:
     """Return a column title in lower case without ``#`` and without a unit in brackets."""
-    return _BRACKET.sub("", title.strip().lstrip("#").strip()).lower()
+    text = title.strip().lstrip("#").strip()
+    # No regular expression: a line of brackets alone would take it seconds.
+    if text.endswith("]") and "[" in text:
+        text = text[: text.rindex("[")].rstrip()
+    return text.lower()
 
 
 def query_column(title: str) -> DeviceColumn | None:

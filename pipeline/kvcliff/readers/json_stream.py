@@ -83,6 +83,36 @@ class JsonCursor:
             self._fill(wanted)
             wanted = 2 * wanted
 
+    def numbers(self) -> str:
+        """Return the text between the brackets of the array of numbers that follows, without decoding it.
+
+        Raises:
+            JsonDamage: no complete value follows.
+        """
+        self._is_pending = False
+        end = self._flat_end()
+        if end is None:
+            value = self.value()
+            return json.dumps(value)[1:-1] if isinstance(value, list) else ""
+        text = self._text[self._place + 1 : end]
+        self._take_to(end + 1)
+        return text
+
+    def _flat_end(self) -> int | None:
+        """Return where the array that follows ends; ``None`` unless it holds plain values without quotes."""
+        if self.peek() != "[":
+            return None
+        wanted = _CHUNK_BYTES
+        while (end := self._text.find("]", self._place)) < 0 and not self._is_ended:
+            if self._text.find('"', self._place) >= 0 or len(self._text) - self._place > _VALUE_LIMIT:
+                return None
+            self._fill(wanted)
+            wanted = 2 * wanted
+        is_flat = end >= 0 and not any(
+            self._text.find(mark, self._place + 1, end) >= 0 for mark in ('"', "[", "{")
+        )
+        return end if is_flat else None
+
     def members(self) -> Iterator[str]:
         """Yield the keys of the object that follows; none when something else follows.
 
@@ -126,8 +156,21 @@ class JsonCursor:
             self._is_pending = True
             yield
             if self._is_pending:
-                self.value()
+                self._pass_over()
         self._take_to(self._place + 1)
+
+    def _pass_over(self) -> None:
+        """Pass the value that follows; of a long array (texts of many requests) one element at a time."""
+        if self.peek() != "[":
+            self.value()
+            return
+        end = self._flat_end()
+        if end is not None:
+            self._is_pending = False
+            self._take_to(end + 1)
+            return
+        for _ in self.items():
+            self.value()
 
     def next_line(self) -> str:
         """Return the text from the next character that is not blank to the end of its line, and pass it."""

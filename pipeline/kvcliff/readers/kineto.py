@@ -133,9 +133,11 @@ def _value_after(key: re.Pattern[bytes], text: bytes) -> Any:
             return None
         behind = int(end.group(1))
         value = rest[: max(rest.rfind(b"]", 0, behind), rest.rfind(b"}", 0, behind)) + 1]
+    except RecursionError:
+        return None
     try:
         return msgspec.json.decode(value)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         # The cut took another bracket for its end: the text is damaged.
         return None
 

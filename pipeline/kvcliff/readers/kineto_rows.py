@@ -274,7 +274,7 @@ def _nanoseconds(microseconds: msgspec.Raw) -> int | None:
 def _details(event: RawEvent) -> _Details:
     try:
         return _DETAILS.decode(event.args)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return _NO_DETAILS
 
 

@@ -138,7 +138,7 @@ class EventStream:
         """Return the events; or where their array ended earlier; or ``None`` when they are not whole."""
         try:
             return _EVENTS.decode(b"[" + events)
-        except msgspec.ValidationError:
+        except (msgspec.ValidationError, RecursionError):
             return self._one_by_one(events.rstrip(_WHITE).removesuffix(b"]"))
         except (msgspec.DecodeError, UnicodeDecodeError) as exc:
             match = _TRAILING.search(str(exc))
@@ -153,7 +153,7 @@ class EventStream:
             whole = text if number == len(texts) - 1 else text + b"}"
             try:
                 found.append(_EVENT.decode(whole.decode("utf-8", "replace")))
-            except msgspec.DecodeError:
+            except (msgspec.DecodeError, RecursionError):
                 self.skipped_count += 1
         return found
 

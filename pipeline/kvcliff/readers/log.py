@@ -10,6 +10,8 @@ import polars as pl
 
 from kvcliff.readers.base import NO_MATCH, LoadReport, ReadContext, Reader, Sink, Sniff, Source
 from kvcliff.readers.lines import GRAMMARS
+from kvcliff.readers.log_bulk import BulkLines
+from kvcliff.readers.log_messages import ScanCounts
 from kvcliff.readers.log_rows import (
     ACCESS,
     EVENTS,
@@ -22,11 +24,11 @@ from kvcliff.readers.log_rows import (
     TIER_TRANSFERS,
     LogRows,
 )
-from kvcliff.readers.log_scan import LINE_LIMIT, LogScan, ScanCounts
+from kvcliff.readers.log_scan import LINE_LIMIT, LogScan
 
 NOTE_LONG_LINES: Final = "very long lines were read only at their beginning and end"
 _DAMAGE_CUT_LINE: Final = "the last line is cut"
-_BLOCK_BYTES: Final = 1 << 20
+_BLOCK_BYTES: Final = 1 << 22
 _SNIFF_LINES: Final = 2000
 #: Rules whose lines only an engine writes, as against a client that shares its logger or its web server.
 _UVICORN_RULES: Final = frozenset({"ready", "shutdown"})
@@ -53,13 +55,18 @@ class _Lines:
         self.is_clipped = False
         self.rest = b""
 
-    def split(self, block: bytes) -> list[bytes]:
-        """Return the lines that ``block`` completes."""
+    def complete(self, block: bytes) -> bytes | None:
+        """Return the lines that ``block`` completes, without the last line end, or ``None``."""
         text = self.rest + block
         if b"\r" in text:
             text = text.replace(b"\r\n", b"\n")
+        whole, end, rest = text.rpartition(b"\n")
+        self.rest = self.clip(rest)
+        return whole if end else None
+
+    def split(self, text: bytes) -> list[bytes]:
+        """Return the lines of a text."""
         lines = text.split(b"\n")
-        self.rest = self.clip(lines.pop())
         if max(map(len, lines), default=0) > LINE_LIMIT:
             lines = [self.clip(line) for line in lines]
         return lines
@@ -74,9 +81,13 @@ class _Lines:
 
 def _read_all(blocks: Iterator[bytes], lines: _Lines, scan: LogScan) -> bool:
     """Feed every line to the scan; return whether the last one has no line end and could not be read."""
-    line_no = 0
+    line_no, bulk = 0, BulkLines(scan, lines.clip, LINE_LIMIT)
     for block in blocks:
-        line_no = scan.read(line_no, lines.split(block))
+        text = lines.complete(block)
+        if text is None:
+            continue
+        read = bulk.read(line_no, text)
+        line_no = scan.read(line_no, lines.split(text)) if read is None else read
     last = lines.rest
     skipped_count = scan.counts.skipped
     if last:

@@ -57,6 +57,18 @@ def classify_access(text: bytes) -> PathClass | None:
     return _CLASSES.get(path, "other"), int(match["status"])
 
 
+def is_profile(kind: PathClass) -> bool:
+    """Return whether it is a request to the profiler: an event, of which each is looked at."""
+    return kind[0].endswith(_PROFILE)
+
+
+def is_next_period(after_ns: int | None, src_ns: int) -> bool:
+    """Return whether a stamp ends what is counted since another; one of its second does not."""
+    return after_ns is None or not (
+        src_ns // NS_PER_S == after_ns // NS_PER_S or 0 < after_ns - src_ns < _LATE_NS
+    )
+
+
 @dataclass(frozen=True)
 class _StampedForm:
     """How the stamped access lines of one second look, so that the next one is known without a parser.
@@ -113,12 +125,7 @@ class AccessCounter:
             return True
         kind = self._kinds.get(text)
         address_at = start + len(ACCESS_HEAD)
-        if (
-            kind is None
-            or at > address_at + ADDRESS_LIMIT
-            or b" " in line[address_at:at]
-            or kind[0].endswith(_PROFILE)
-        ):
+        if kind is None or at > address_at + ADDRESS_LIMIT or b" " in line[address_at:at] or is_profile(kind):
             return False
         self.begun_count += 1
         self.count(text, kind, line_no, None)
@@ -161,12 +168,21 @@ class AccessCounter:
 
     def observe(self, src_ns: int) -> None:
         """Take note of a stamp; one a little earlier than the last is another process's late line."""
-        after_ns = self._after_ns
-        if after_ns is not None and (
-            src_ns // NS_PER_S == after_ns // NS_PER_S or 0 < after_ns - src_ns < _LATE_NS
-        ):
-            return
-        self.flush(src_ns)
+        if is_next_period(self._after_ns, src_ns):
+            self.flush(src_ns)
+            self._after_ns = src_ns
+
+    @property
+    def after_ns(self) -> int | None:
+        """The stamp after which lines are counted now."""
+        return self._after_ns
+
+    def add(self, kind: PathClass, line_no: int, count: int) -> None:
+        """Count several lines of a kind without stamps of their own, ``line_no`` the first of them."""
+        self._counts.setdefault(kind, [0, line_no])[0] += count
+
+    def move_to(self, src_ns: int) -> None:
+        """Count from this stamp on; lines counted before it must have been written."""
         self._after_ns = src_ns
 
     def count(
@@ -191,8 +207,7 @@ class AccessCounter:
             known = self._counts[kind] = [1, line_no]
         else:
             known[0] += 1
-        # Profiler requests are events: each is looked at.
-        if len(text) <= _TEXT_LIMIT and len(self.slots) < _SLOT_LIMIT and not kind[0].endswith(_PROFILE):
+        if len(text) <= _TEXT_LIMIT and len(self.slots) < _SLOT_LIMIT and not is_profile(kind):
             self.slots[text] = known
 
     def flush(self, before_ns: int | None) -> None:

@@ -115,6 +115,7 @@ class LogRows:
     _buffers: dict[str, list[tuple[object, ...]]] = field(
         default_factory=lambda: {name: [] for name in _TYPES}
     )
+    _frames: dict[str, list[pl.DataFrame]] = field(default_factory=lambda: {name: [] for name in _TYPES})
     _stats_index: dict[str, int] = field(default_factory=dict)
     _stats_flushed: int = 0
     _facts: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -159,6 +160,16 @@ class LogRows:
         """Take the values of an :class:`AccessRow`."""
         self._append(ACCESS, row)
 
+    def add_frame(self, table: str, frame: pl.DataFrame) -> None:
+        """Take rows as the columns of their table; not for statistics, some of which change afterwards."""
+        buffer, frames = self._buffers[table], self._frames[table]
+        if buffer:
+            frames.append(_frame_of(table, buffer))
+            buffer.clear()
+        frames.append(frame)
+        if sum(part.height for part in frames) >= _CHUNK_ROWS:
+            self._flush(table, held=0)
+
     def finish(self) -> None:
         """Hand over everything that is left."""
         for table in _TYPES:
@@ -171,14 +182,14 @@ class LogRows:
             self._flush(table, held=_HELD_STATS_ROWS if table == STATS else 0)
 
     def _flush(self, table: str, *, held: int) -> None:
-        buffer = self._buffers[table]
+        buffer, frames = self._buffers[table], self._frames[table]
+        if frames:
+            self.row_count += self.sink.append(table, pl.concat(frames))
+            frames.clear()
         ready = buffer[: len(buffer) - held]
         if not ready:
             return
-        columns = zip(*ready, strict=True)
-        types = _TYPES[table]
-        frame = pl.DataFrame([_column(n, t, c) for (n, t), c in zip(types.items(), columns, strict=True)])
-        self.row_count += self.sink.append(table, frame)
+        self.row_count += self.sink.append(table, _frame_of(table, ready))
         del buffer[: len(ready)]
         if table == STATS:
             self._stats_flushed += len(ready)
@@ -239,6 +250,12 @@ class LogRows:
         self.add(row)
         if ranked.lookup is not None:
             self.add(ranked.lookup)
+
+
+def _frame_of(table: str, rows: list[tuple[object, ...]]) -> pl.DataFrame:
+    columns = zip(*rows, strict=True)
+    types = _TYPES[table].items()
+    return pl.DataFrame([_column(name, kind, c) for (name, kind), c in zip(types, columns, strict=True)])
 
 
 def _column(name: str, kind: pl.DataType, values: tuple[object, ...]) -> pl.Series:

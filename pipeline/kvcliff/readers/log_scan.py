@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
@@ -13,18 +12,16 @@ from kvcliff.readers.lines.base import (
     EventRow,
     Grammar,
     IterationRow,
-    Record,
-    Row,
-    Rule,
-    SettingRow,
     StatsRow,
     UnreadableLineError,
 )
 from kvcliff.readers.lines.vllm_hot import HOT_READERS, HOT_START_BYTES, HotReader
 from kvcliff.readers.log_access import ACCESS_HEAD, ACCESS_MARK, ADDRESS_LIMIT, AccessCounter
 from kvcliff.readers.log_clock import ClockFacts, StreamClock
-from kvcliff.readers.log_dispatch import HeadRules, dispatch_of
+from kvcliff.readers.log_dispatch import dispatch_of
+from kvcliff.readers.log_messages import MessageReader
 from kvcliff.readers.log_rows import LogRows
+from kvcliff.readers.log_stream import StreamState
 
 NOTE_NO_STAMPS: Final = "lines carry no time stamp"
 NOTE_NO_YEAR: Final = "time stamps carry no year"
@@ -34,13 +31,10 @@ NOTE_REPLICAS: Final = "lines of several replicas in one file"
 
 #: Of a longer line only so much is looked at.
 LINE_LIMIT: Final = 128 * 1024
-_ORPHAN_HIT: Final = "a prefix cache line has no statistics line before it"
 _STREAM_LIMIT: Final = 256
 _PARENTHESIS: Final = ord("(")
 _BRACKET: Final = ord("[")
 _DIGITS: Final = frozenset(b"0123456789")
-#: Levels whose messages are searched for failures; records of JSON logs may have none.
-_SEVERE: Final = frozenset({"WARNING", "ERROR", "CRITICAL", ""})
 #: A head behind a progress bar (or another carriage return) on the same physical line.
 _GLUED = re.compile(
     rb"[\]\r]\s{0,8}(?P<head>(?:\([^()\r]{1,80}\) )*"
@@ -62,37 +56,6 @@ _PROFILER_KINDS: Mapping[str, str] = MappingProxyType(
 )
 
 
-@dataclass
-class _StreamState:
-    """What is carried from line to line of one replica, or of the whole file."""
-
-    clock: StreamClock
-    access: AccessCounter
-    last_ns: int | None = None
-    last_stamp: bytes | None = None
-    #: Whether the clock facts of stamps with no layer around them are noted: later ones cannot be weaker.
-    is_plain_noted: bool = False
-
-
-@dataclass
-class ScanCounts:
-    """What a scan has met so far.
-
-    Attributes:
-        heads: lines with a recognised head.
-        access: HTTP access lines, those of a text that is repeated between two stamps once.
-        rows: rows by the rule that gave them.
-        skipped: lines of interest that could not be read.
-        first_skip_reason: why the first of them was skipped.
-    """
-
-    heads: int = 0
-    access: int = 0
-    rows: dict[str, int] = field(default_factory=dict)
-    skipped: int = 0
-    first_skip_reason: str | None = None
-
-
 def _engine_of(envelope: Envelope) -> str:
     return envelope.process.engine_no if envelope.process else "0"
 
@@ -101,16 +64,16 @@ class LogScan:
     """Reads the lines of one log in their order and collects rows."""
 
     def __init__(self, rows: LogRows, context: ReadContext, grammars: tuple[Grammar, ...] = GRAMMARS) -> None:
-        self.counts = ScanCounts()
         self._rows = rows
         self._context = context
         self._dispatch = dispatch_of(grammars)
+        self._messages = MessageReader(rows, self._dispatch)
+        self.counts = self._messages.counts
         self._envelopes = EnvelopeReader()
         self._bare = Envelope(b"")
         self._clock_facts = ClockFacts()
-        self._streams: dict[str, _StreamState] = {}
+        self._streams: dict[str, StreamState] = {}
         self._access = AccessCounter(rows)
-        self._is_engine_known = False
         self._pieces: dict[tuple[str, str], tuple[int, Envelope]] = {}
         #: What stood between stamp and message in heads of vLLM that were read by their pattern.
         self._hot_sources: set[bytes] = set()
@@ -187,10 +150,36 @@ class LogScan:
         self.counts.heads += access.begun_count
         self.counts.access += access.begun_count
         access.begun_count = 0
-        if hot_count:
-            self.counts.heads += hot_count
-            self.counts.rows[_HOT_RULE] = self.counts.rows.get(_HOT_RULE, 0) + hot_count
+        self.count_frequent(hot_count)
         return line_no
+
+    @property
+    def rows(self) -> LogRows:
+        """Where rows go."""
+        return self._rows
+
+    @property
+    def access(self) -> AccessCounter:
+        """Counts the access lines of the file, or of no replica in it."""
+        return self._access
+
+    def bulk_state(self) -> StreamState | None:
+        """Return what is carried from line to line, if that is all that frequent lines need."""
+        state = self._streams.get("")
+        if state is None or not state.is_plain_noted:
+            return None
+        return None if self._access.has_own_stamps else state
+
+    def process_prefix(self, line: bytes) -> tuple[bytes, str] | None:
+        """Return the process prefix that the line begins with, and the engine that it names."""
+        known = self._envelopes.of_process(line)
+        return None if known is None else (line[: known[0]], _engine_of(known[1]))
+
+    def count_frequent(self, count: int) -> None:
+        """Count rows of frequent lines that were read elsewhere."""
+        if count:
+            self.counts.heads += count
+            self.counts.rows[_HOT_RULE] = self.counts.rows.get(_HOT_RULE, 0) + count
 
     def _is_hot(self, line_no: int, envelope: Envelope, line: bytes, start: int) -> bool:
         """Take a line of a frequent kind whose head came before; false for any other."""
@@ -320,13 +309,13 @@ class LogScan:
         self._pieces[key] = (line_no, envelope)
         return None
 
-    def _stream(self, replica: str) -> _StreamState:
+    def _stream(self, replica: str) -> StreamState:
         state = self._streams.get(replica)
         if state is None:
             if len(self._streams) >= _STREAM_LIMIT:
                 return next(iter(self._streams.values()))
             access = AccessCounter(self._rows) if replica else self._access
-            state = _StreamState(StreamClock(self._context), access)
+            state = StreamState(StreamClock(self._context), access)
             self._streams[replica] = state
         return state
 
@@ -366,14 +355,16 @@ class LogScan:
                 self.counts.access += 1
                 state.access.count(text[at:], kind, line_no, stamp_ns, line)
                 if kind[0] in _PROFILER_KINDS and kind[1] < 400:
-                    self._add("access", self._profiler_event(line_no, state.last_ns, envelope, kind[0]))
+                    self._messages.add(
+                        "access", self._profiler_event(line_no, state.last_ns, envelope, kind[0])
+                    )
                 return
         if len(text) > start:
-            self._message(line_no, state.last_ns, envelope, head, text, rules)
+            self._messages.read(line_no, state.last_ns, envelope, head, text, rules, line)
         else:
-            self._miss(text)
+            self._messages.miss(text)
 
-    def _take_stamp(self, line_no: int, state: _StreamState, envelope: Envelope, stamp: bytes | None) -> bool:
+    def _take_stamp(self, line_no: int, state: StreamState, envelope: Envelope, stamp: bytes | None) -> bool:
         """Move the stream's clock to the line's stamp; false when it has none."""
         if stamp is None and not envelope.is_stamped:
             return False
@@ -391,44 +382,8 @@ class LogScan:
     def _profiler_event(
         self, line_no: int, src_ns: int | None, envelope: Envelope, path_class: str
     ) -> EventRow:
-        engine = self._record(line_no, src_ns, envelope, "", b"").engine()
+        engine = self._messages.record_of(line_no, src_ns, envelope, "", b"").engine()
         return EventRow(line_no, src_ns, engine, _PROFILER_KINDS[path_class])
-
-    def _message(
-        self,
-        line_no: int,
-        src_ns: int | None,
-        envelope: Envelope,
-        head: re.Match[bytes] | None,
-        text: bytes,
-        rules: HeadRules | None,
-    ) -> None:
-        """Hand a message to the rules that its beginning, or for severe ones a literal in it, calls for."""
-        start, level, starts = 0, envelope.level, self._dispatch.starts
-        if head is not None and rules is not None:
-            # A head says whose line it is: only the rules of that producer are asked.
-            start, starts = head.end(), rules.starts
-            if rules.unwrap is None:
-                level = head[1].decode()
-        try:
-            for literal, rule in starts.get(text[start], ()):
-                if text.startswith(literal, start):
-                    record = self._record(line_no, src_ns, envelope, level, text[start:])
-                    if self._apply(rule, record):
-                        if rules is not None and rules.engine and not self._is_engine_known:
-                            self._is_engine_known = True
-                            self._rows.add(SettingRow(line_no, "", "engine", rules.engine, None))
-                        return
-            if text.startswith(self._dispatch.content, start):
-                return
-            if level in _SEVERE:
-                searched = text[start:] + b"\n" + envelope.trace.encode("utf-8", "replace")
-                if self._search(line_no, src_ns, envelope, level, searched):
-                    return
-        except UnreadableLineError as problem:
-            self._skip(str(problem))
-            return
-        self._miss(text)
 
     def _headless(self, line_no: int, envelope: Envelope) -> None:
         """Look for failures in a line without a head (traceback); it belongs to the stamp before it."""
@@ -438,67 +393,9 @@ class LogScan:
             if any(literal in text for literal, _ in self._dispatch.contains):
                 instant = state.clock.resolve(envelope, None) if state else None
                 src_ns = instant.src_ns if instant else state.last_ns if state else None
-                if self._search(line_no, src_ns, envelope, "", text):
+                if self._messages.search(line_no, src_ns, envelope, "", text):
                     return
         except UnreadableLineError as problem:
-            self._skip(str(problem))
+            self._messages.skip(str(problem))
             return
-        self._miss(text)
-
-    def _search(
-        self,
-        line_no: int,
-        src_ns: int | None,
-        envelope: Envelope,
-        level: str,
-        text: bytes,
-    ) -> bool:
-        for literal, rule in self._dispatch.contains:
-            if literal in text:
-                record = self._record(line_no, src_ns, envelope, level, text)
-                if self._apply(rule, record):
-                    return True
-        return False
-
-    def _record(
-        self,
-        line_no: int,
-        src_ns: int | None,
-        envelope: Envelope,
-        level: str,
-        message: bytes,
-    ) -> Record:
-        process = envelope.process
-        return Record(
-            line_no,
-            src_ns,
-            level,
-            message.decode("utf-8", "replace"),
-            envelope.replica,
-            process.engine_no if process else "0",
-            process.scope if process else "",
-            process.name if process else "",
-        )
-
-    def _apply(self, rule: Rule, record: Record) -> bool:
-        rows = rule.parse(record)
-        for row in rows:
-            self._add(rule.name, row)
-        return bool(rows)
-
-    def _add(self, rule: str, row: Row) -> None:
-        if self._rows.add(row):
-            self.counts.rows[rule] = self.counts.rows.get(rule, 0) + 1
-        else:
-            self._skip(_ORPHAN_HIT)
-
-    def _miss(self, text: bytes) -> None:
-        """Count a line that no rule took although it holds what only lines of interest hold."""
-        for literal, reason in self._dispatch.interest:
-            if literal in text:
-                self._skip(reason)
-                return
-
-    def _skip(self, reason: str) -> None:
-        self.counts.skipped += 1
-        self.counts.first_skip_reason = self.counts.first_skip_reason or reason
+        self._messages.miss(text)

@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 import polars as pl
 
-from kvcliff.readers.base import Sink
+from kvcliff.readers.base import RowCounter, Sink
 from kvcliff.readers.metric_families import is_dcgm_blank
 from kvcliff.readers.metric_series import SeriesTable
 from kvcliff.readers.settings import Setting, settings_frame
@@ -29,22 +29,25 @@ class MetricWriter:
         series: the distinct series.
         ids: series of each collected sample.
         values: text of each collected sample's value.
-        row_count: rows written so far.
         blank_count: values that say "no value" (NaN, infinity, DCGM's placeholders).
         unplaced_count: device samples that were dropped because nothing tells their time.
     """
 
     def __init__(self, sink: Sink) -> None:
-        self._sink = sink
+        self._rows = RowCounter(sink)
         self._scrapes: list[tuple[int | None, int | None]] = []
         self._scrape_nos: list[int] = []
         self._flushed_count = 0
         self.series = SeriesTable()
         self.ids: list[int] = []
         self.values: list[bytes] = []
-        self.row_count = 0
         self.blank_count = 0
         self.unplaced_count = 0
+
+    @property
+    def row_count(self) -> int:
+        """Rows written so far."""
+        return self._rows.row_count
 
     @property
     def sample_count(self) -> int:
@@ -94,14 +97,14 @@ class MetricWriter:
             column.clear()
         finite = frame.filter(pl.col("value").is_finite())
         self.blank_count += frame.height - finite.height
-        self._append("raw_metric_series", self.series.take_new_frame())
+        self._rows.append("raw_metric_series", self.series.take_new_frame())
         devices = self.series.device_frame()
         if devices.height:
             self._write_device_samples(
                 finite.join(devices, on="series_id", how="inner", maintain_order="left")
             )
             finite = finite.join(devices, on="series_id", how="anti", maintain_order="left")
-        self._append("raw_metric_samples", finite)
+        self._rows.append("raw_metric_samples", finite)
 
     def _write_device_samples(self, samples: pl.DataFrame) -> None:
         """Write device samples; of scrapes without a time only the first, since nothing tells them apart."""
@@ -120,12 +123,7 @@ class MetricWriter:
         # A series that ever exceeds 1 is no series of ratios.
         is_pct = pl.col("is_ratio_or_pct") & (pl.col("value").max().over("series_id") > 1)
         value = pl.col("value") * pl.when(is_pct).then(1.0).otherwise(pl.col("factor"))
-        self._append("raw_device_samples", kept.with_columns(value).select(_DEVICE_COLUMNS))
-
-    def _append(self, table: str, frame: pl.DataFrame) -> None:
-        """Write a frame unless it is empty."""
-        if frame.height:
-            self.row_count += self._sink.append(table, frame)
+        self._rows.append("raw_device_samples", kept.with_columns(value).select(_DEVICE_COLUMNS))
 
     def finish(self, clock: SeriesClock, settings: Iterable[Setting]) -> None:
         """Write what is left: samples, scrapes, and the settings with the clock of the series."""
@@ -139,9 +137,9 @@ class MetricWriter:
                 "is_timed": pl.Series([start is not None for start in starts], dtype=pl.Boolean),
             }
         )
-        self._append("raw_metric_scrapes", scrapes)
+        self._rows.append("raw_metric_scrapes", scrapes)
         stated = [Setting(1, "", "series_clock", clock)] if starts else []
-        self._append("raw_settings", settings_frame([*settings, *stated]))
+        self._rows.append("raw_settings", settings_frame([*settings, *stated]))
 
     def untimed_count(self) -> int:
         """Return how many scrapes state no time."""

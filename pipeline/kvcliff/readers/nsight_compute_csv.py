@@ -36,6 +36,7 @@ _BARE_ROW: Final = re.compile(rb"\d*,")
 _SESSION_MARKS: Final = (b'"Launch Attribute","Value"', b'"Session Attribute","Value"')
 _NO_METRIC: Final = b',"","","",'
 _COMMAND_LINE: Final = "Profiler Command Line"
+_REFUSALS: Final = (b"ERR_NVGPUCTRPERM", b"driver resource was unavailable")
 
 _Page = WidePage | LongPage
 
@@ -72,8 +73,8 @@ def _sniff(source: Source) -> Sniff:
 
 
 def _is_refusal(line: bytes) -> bool:
-    """Return whether a line says that the driver refused access to the counters."""
-    return line.startswith(b"==ERROR==") and b"ERR_NVGPUCTRPERM" in line
+    """Return whether a line says that the counters are not allowed, or held by another tool (DCGM)."""
+    return line.startswith(b"==ERROR==") and any(mark in line for mark in _REFUSALS)
 
 
 def _lines(stream: Stream) -> Iterator[tuple[bytes, bool]]:
@@ -100,6 +101,7 @@ class _Loader:
         self.page_name: str | None = None
         self.page_count = self.unreadable_count = 0
         self.is_ambiguous = False
+        self.is_without_units = False
         self.is_refused = False
 
     def line(self, line: bytes) -> None:
@@ -156,6 +158,7 @@ class _Loader:
             self.page.finish()
             self.unreadable_count += self.page.unreadable_count
             self.is_ambiguous |= self.page.is_ambiguous
+            self.is_without_units |= self.page.is_without_units
         self.page = None
 
 
@@ -206,9 +209,11 @@ def _report(rows: CounterRows, loader: _Loader, damage: str | None) -> LoadRepor
     notes = []
     if rows.kernel_count or loader.is_refused:
         session = CounterSession(loader.page_name or "details", read_kernel_count=rows.kernel_count)
-        rows.finish(replace(session, is_refused=loader.is_refused))
+        rows.finish(replace(session, is_refused=loader.is_refused, is_cut=damage is not None))
     if loader.is_refused:
-        notes.append("the driver refused access to the counters (ERR_NVGPUCTRPERM)")
+        notes.append(
+            "the driver refused access to the counters (ERR_NVGPUCTRPERM, or another tool held them)"
+        )
     elif not rows.kernel_count:
         notes.append("the file has a header but no rows")
     if loader.page_count > 1:
@@ -217,6 +222,8 @@ def _report(rows: CounterRows, loader: _Loader, damage: str | None) -> LoadRepor
         notes.append(
             "numbers like 1,234 were read with the comma between thousands; export with LC_ALL=C to be sure"
         )
+    if loader.is_without_units:
+        notes.append("the page has no row of units: its values were taken to be in base units (ns, byte)")
     reason = "row without a kernel, or cell that is no number in the file's format"
     skipped = loader.unreadable_count
     return LoadReport(rows.row_count, skipped, reason if skipped else None, damage, tuple(notes))

@@ -31,12 +31,12 @@ class LongPage:
         self._rule = self._titles.place("Rule Description")
         self._style: NumberStyle = POINT_STYLE
         self._has_style = False
-        self._last_key: tuple[object, ...] | None = None
         self._held: list[pl.DataFrame] = []
         self.page = "summary" if self._is_summary else "details"
         self.width = len(header)
         self.min_width = self._value + 1
         self.is_ambiguous = False
+        self.is_without_units = False
         self.unreadable_count = 0
 
     def _place(self, title: str) -> int:

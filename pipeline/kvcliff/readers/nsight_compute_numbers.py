@@ -8,6 +8,8 @@ from typing import Final
 import polars as pl
 
 _GAP: Final = " \u00a0\u202f"
+#: Apostrophes (Switzerland) group with a decimal point as well as with a comma.
+_GROUP: Final = _GAP + "'\u2019"
 #: Only a decimal point and commas between groups can print these.
 _POINT: Final = re.compile(r"-?\d{1,3}(,\d{3})+\.\d+|-?[1-9]\d{0,2}(,\d{3}){2,}")
 #: Only a decimal comma, or points or blanks between groups can print these. Three digits behind a lone point
@@ -30,7 +32,7 @@ _REASONS: Final = {
     "inf": "nan",
     "-inf": "nan",
 }
-_DIGIT: Final = re.compile(r"^[-+]?[\d.,\s\u00a0\u202f]*$")
+_DIGIT: Final = re.compile(rf"^[-+]?[\d.,\s{_GROUP}]*$")
 
 
 @dataclass(frozen=True)
@@ -84,14 +86,14 @@ def parse_numbers(cells: pl.Series, style: NumberStyle) -> tuple[pl.Series, pl.S
         return values, None
     values = values.set(~is_finite.fill_null(value=True), None)
     if not style.is_decimal_comma:
-        bare = cells.str.replace_all(rf"[,{_GAP}]", "").cast(pl.Float64, strict=False)
+        bare = cells.str.replace_all(rf"[,{_GROUP}]", "").cast(pl.Float64, strict=False)
         values = values.fill_null(bare.set(~bare.is_finite().fill_null(value=True), None))
     return values, _reasons(cells, values) if values.null_count() else None
 
 
 def _with_comma(cells: pl.Series) -> pl.Series:
     """Return the values of cells printed with a decimal comma; plain doubles of raw pages among them."""
-    bare = cells.str.replace_all(rf"[.{_GAP}]", "").str.replace(",", ".", literal=True)
+    bare = cells.str.replace_all(rf"[.{_GROUP}]", "").str.replace(",", ".", literal=True)
     is_plain = cells.str.contains(_PLAIN_DOUBLE).fill_null(value=False)
     return cells.zip_with(is_plain, bare).cast(pl.Float64, strict=False)
 

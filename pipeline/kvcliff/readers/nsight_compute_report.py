@@ -1,7 +1,6 @@
 """Reader of Nsight Compute reports (``.ncu-rep``): the container itself, without the vendor's tools."""
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import polars as pl
@@ -13,7 +12,6 @@ from kvcliff.readers.nsight_compute_rows import (
     DEVICE_PREFIX,
     KERNEL_SCHEMA,
     TABLES,
-    VALUE_SCHEMA,
     CounterRows,
 )
 from kvcliff.readers.nsight_compute_session import CounterSession, with_command_line, with_versions
@@ -24,6 +22,7 @@ from kvcliff.readers.nsight_compute_wire import (
     VERSION,
     BlockReader,
     CutError,
+    MetricValue,
     WireError,
     first_of,
     number_of,
@@ -35,6 +34,12 @@ _EXPORT_HINT: Final = (
 _CAPABILITY: Final = f"{DEVICE_PREFIX}compute_capability_"
 _DEVICE_ID: Final = "launch__device_id"
 _FLUSH_VALUES: Final = 200_000
+_VALUE_SCHEMA: Final = {
+    "kernel_no": pl.Int64(),
+    "metric_no": pl.Int32(),
+    "value": pl.Float64(),
+    "quality": pl.String(),
+}
 
 
 def _sniff(source: Source) -> Sniff:
@@ -50,16 +55,16 @@ def _load(source: Source, sink: Sink, context: ReadContext) -> LoadReport:
     with source.open() as stream:
         reader = BlockReader(stream)
         _check_header(source, reader)
-        damage = _read_blocks(reader, content)
+        writer = _Writer(content.names, CounterRows(sink))
+        damage = _read_blocks(reader, content, writer)
         damage = stream.damage or damage
-    if damage is not None and not content.profiles:
+    if damage is not None and not content.profile_count:
         raise InputError(
             f"{source.relative} is cut or broken before its first result", hint="copy it again or record anew"
         )
-    rows = CounterRows(sink)
-    _write(content, rows)
-    rows.finish(_session(content, damage))
-    return LoadReport(rows.row_count, damage=_damage_text(content, damage), notes=_notes(content))
+    writer.write(content.take())
+    writer.rows.finish(_session(content, damage))
+    return LoadReport(writer.rows.row_count, damage=_damage_text(content, damage), notes=_notes(content))
 
 
 def _check_header(source: Source, reader: BlockReader) -> None:
@@ -87,14 +92,16 @@ def _check_header(source: Source, reader: BlockReader) -> None:
         )
 
 
-def _read_blocks(reader: BlockReader, content: ReportContent) -> str | None:
-    """Read blocks until the end; return why reading ended early, or ``None``."""
+def _read_blocks(reader: BlockReader, content: ReportContent, writer: "_Writer") -> str | None:
+    """Read blocks until the end and write most results; return why reading ended early, or ``None``."""
     try:
         while True:
             header = reader.block_header()
             if header is None:
                 return None
             read_block(header, reader, content)
+            if content.value_count >= _FLUSH_VALUES:
+                writer.write(content.take())
     except CutError:
         return "the file is cut"
     except WireError:
@@ -105,7 +112,7 @@ def _damage_text(content: ReportContent, damage: str | None) -> str | None:
     """Return the damage with how many results are there; how many the lost blocks held is not known."""
     if damage is None:
         return None
-    count, stated = len(content.profiles), content.stated_count
+    count, stated = content.profile_count, content.stated_count
     return f"{damage}: {count} of at least {max(count, stated)} profiled kernels can be read"
 
 
@@ -113,8 +120,9 @@ def _session(content: ReportContent, damage: str | None) -> CounterSession:
     """Return what the report says about its collection."""
     session = CounterSession(
         page="report",
-        read_kernel_count=len(content.profiles),
+        read_kernel_count=content.profile_count,
         stated_kernel_count=content.stated_count,
+        is_cut=damage is not None,
     )
     session = with_versions(session, content.versions)
     return with_command_line(session, content.command_line) if content.command_line else session
@@ -123,51 +131,78 @@ def _session(content: ReportContent, damage: str | None) -> CounterSession:
 def _notes(content: ReportContent) -> tuple[str, ...]:
     """Return what the reader of a report should know."""
     notes = []
-    if not content.profiles:
+    if not content.profile_count:
         notes.append("the report holds no profiled kernel")
     if content.command_line is None:
         notes.append("the report does not say how it was collected (cache, clock and replay settings)")
     return tuple(notes)
 
 
-def _write(content: ReportContent, rows: CounterRows) -> None:
-    """Write kernels, their values and the attributes of their devices."""
-    kernels: list[dict[str, object]] = []
-    values: list[tuple[int, str, str, float | None, str | None]] = []
-    for kernel_no, profile in enumerate(content.profiles):
-        named = list(_named(profile, content.names))
-        found = {name: number for name, number, _ in named}
-        device_id = _whole(found.get(_DEVICE_ID))
-        kernels.append(_kernel_row(kernel_no, profile, device_id, found))
-        for name, number, text in named:
-            if name.startswith(DEVICE_PREFIX):
-                rows.add_device(device_id or 0, name, number, text)
-            else:
-                values.append((kernel_no, name, unit_of_metric(name), *_judged(number, text)))
-        if len(values) >= _FLUSH_VALUES:
-            rows.add_named_values(pl.DataFrame(values, schema=VALUE_SCHEMA, orient="row"))
-            values.clear()
-    if kernels:
-        rows.add_kernels(pl.DataFrame(kernels, schema=KERNEL_SCHEMA))
-    if values:
-        rows.add_named_values(pl.DataFrame(values, schema=VALUE_SCHEMA, orient="row"))
+class _Writer:
+    """Writes kernels, their values and the attributes of their devices, some results at a time."""
+
+    def __init__(self, names: Sequence[str], rows: CounterRows) -> None:
+        self._names = names
+        self._numbers: dict[int, int] = {}
+        self._attributes: dict[int, str] = {}
+        self.rows = rows
+
+    def write(self, profiles: Sequence[Profile]) -> None:
+        """Write results; those before them are written."""
+        kernels: list[dict[str, object]] = []
+        owners: list[int] = []
+        metrics: list[int] = []
+        values: list[float | None] = []
+        qualities: list[str | None] = []
+        for kernel_no, profile in enumerate(profiles, start=self.rows.kernel_count):
+            found: dict[str, MetricValue] = {}
+            seen: set[int] = set()
+            for metric in profile.metrics:
+                name_id, number, text = metric
+                metric_no = self._numbers.get(name_id)
+                if metric_no is None:
+                    metric_no = self._number_of(name_id)
+                if name_id in self._attributes:
+                    found.setdefault(self._attributes[name_id], metric)
+                if metric_no < 0 or metric_no in seen:
+                    continue
+                seen.add(metric_no)
+                metrics.append(metric_no)
+                values.append(number)
+                qualities.append(None if number is not None else _missing(text))
+            owners.extend([kernel_no] * (len(metrics) - len(owners)))
+            device_id = _whole(found[_DEVICE_ID].number) if _DEVICE_ID in found else None
+            kernels.append(_kernel_row(kernel_no, profile, device_id, found))
+            for name, metric in found.items():
+                if name != _DEVICE_ID:
+                    self.rows.add_device(device_id or 0, name, metric.number, metric.text)
+        if kernels:
+            self.rows.add_kernels(pl.DataFrame(kernels, schema=KERNEL_SCHEMA))
+        if metrics:
+            frame = pl.DataFrame((owners, metrics, values, qualities), schema=_VALUE_SCHEMA)
+            is_number = pl.col("value").is_finite()
+            self.rows.add_values(
+                frame.with_columns(
+                    pl.when(is_number).then("value").alias("value"),
+                    pl.when(~is_number).then(pl.lit("nan")).otherwise("quality").alias("quality"),
+                )
+            )
+
+    def _number_of(self, name_id: int) -> int:
+        """Return the number of a metric, -1 for attributes of the device; a name behind a cut has none."""
+        name = self._names[name_id] if name_id < len(self._names) else ""
+        is_value = is_metric(name) and not name.startswith(DEVICE_PREFIX)
+        number = self.rows.metric_no(name, unit_of_metric(name)) if is_value else -1
+        if name:
+            self._numbers[name_id] = number
+        if is_metric(name) and name.startswith((DEVICE_PREFIX, _DEVICE_ID)):
+            self._attributes[name_id] = name
+        return number
 
 
-def _named(profile: Profile, names: Sequence[str]) -> Iterable[tuple[str, float | None, str | None]]:
-    """Yield each metric once, with its name; ids without a name lie behind a cut and are left out."""
-    seen: set[str] = set()
-    for metric in profile.metrics:
-        name = names[metric.name_id] if metric.name_id < len(names) else ""
-        if name not in seen and is_metric(name):
-            seen.add(name)
-            yield name, metric.number, metric.text
-
-
-def _judged(number: float | None, text: str | None) -> tuple[float | None, str | None]:
-    """Return the value, and why there is none."""
-    if number is None:
-        return None, "text" if text is not None else "no_data"
-    return (number, None) if math.isfinite(number) else (None, "nan")
+def _missing(text: str | None) -> str:
+    """Return why a metric has no number."""
+    return "text" if text is not None else "no_data"
 
 
 def _whole(number: float | None) -> int | None:
@@ -176,12 +211,13 @@ def _whole(number: float | None) -> int | None:
 
 
 def _kernel_row(
-    kernel_no: int, profile: Profile, device_id: int | None, found: dict[str, float | None]
+    kernel_no: int, profile: Profile, device_id: int | None, found: Mapping[str, MetricValue]
 ) -> dict[str, object]:
     """Return a row of ``raw_counter_kernels``."""
     grid = profile.grid or (None, None, None)
     block = profile.block or (None, None, None)
-    major, minor = _whole(found.get(f"{_CAPABILITY}major")), _whole(found.get(f"{_CAPABILITY}minor"))
+    parts = (found.get(f"{_CAPABILITY}{part}") for part in ("major", "minor"))
+    major, minor = (None if part is None else _whole(part.number) for part in parts)
     return {
         "kernel_no": kernel_no,
         "profile_id": kernel_no,

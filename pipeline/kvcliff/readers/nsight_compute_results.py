@@ -42,7 +42,9 @@ class ReportContent:
 
     Attributes:
         names: names of metrics, in the order that their ids count.
-        profiles: kernels, ranges and graphs in file order.
+        profiles: kernels, ranges and graphs in file order, as far as nobody took them.
+        profile_count: all of them.
+        value_count: values of the profiles that nobody took.
         versions: versions of the tool and the driver by provider.
         command_line: the profiler's command line; never leaves the reader.
         stated_count: results that the block headers announce, as far as they were read.
@@ -50,9 +52,24 @@ class ReportContent:
 
     names: list[str] = field(default_factory=list)
     profiles: list[Profile] = field(default_factory=list)
+    profile_count: int = 0
+    value_count: int = 0
     versions: dict[str, str] = field(default_factory=dict)
     command_line: str | None = None
     stated_count: int = 0
+
+    def add(self, profile: Profile) -> None:
+        """Add a result."""
+        self.profiles.append(profile)
+        self.profile_count += 1
+        self.value_count += len(profile.metrics)
+
+    def take(self) -> tuple[Profile, ...]:
+        """Return the results since the last call."""
+        taken = tuple(self.profiles)
+        self.profiles.clear()
+        self.value_count = 0
+        return taken
 
 
 def read_block(header: bytes, reader: BlockReader, content: ReportContent) -> None:
@@ -84,7 +101,7 @@ def read_block(header: bytes, reader: BlockReader, content: ReportContent) -> No
             message, size = reader.message()
             left -= size
             if parse is not None:
-                content.profiles.append(parse(message))
+                content.add(parse(message))
     if left > 0:
         reader.exactly(left)
 

@@ -39,6 +39,7 @@ _SCHEMA: Final = {
     "stated_kernel_count": pl.Int64,
     "has_options": pl.Boolean,
     "is_refused": pl.Boolean,
+    "is_cut": pl.Boolean,
 }
 
 
@@ -61,6 +62,7 @@ class CounterSession:
     stated_kernel_count: int | None = None
     has_options: bool = False
     is_refused: bool = False
+    is_cut: bool = False
 
     def frame(self) -> pl.DataFrame:
         """Return the row of ``raw_counter_sessions``."""

@@ -15,7 +15,6 @@ from kvcliff.readers.nsight_compute_units import base_unit, unit_of_metric
 
 _METRIC: Final = re.compile(r"[A-Za-z0-9_]+__[A-Za-z0-9_.]+")
 _STYLE_ROWS: Final = 200
-_QUALITIES: Final = ("no_data", "nan", "not_available", "empty", "text", "unreadable")
 
 
 @dataclass(frozen=True)
@@ -48,6 +47,7 @@ class WidePage:
         self.width = len(header)
         self.min_width = self.width
         self.is_ambiguous = False
+        self.is_without_units = False
         self.unreadable_count = 0
 
     def is_row(self) -> pl.Expr:
@@ -77,6 +77,7 @@ class WidePage:
         if frame.height and not frame.item(0, f"c{id_place}"):
             self._units = [cell or "" for cell in frame.row(0)]
             frame = frame.slice(1)
+        self.is_without_units = not any(self._units)
         columns = []
         seen: set[str] = set()
         for place, title in enumerate(self._titles.names):

@@ -2,8 +2,7 @@
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from kvcliff.readers.decompression import Stream
 
@@ -13,6 +12,10 @@ VERSION: Final = 7
 _ENTRY_LIMIT_BYTES: Final = 1 << 30
 _HEADER_LIMIT_BYTES: Final = 1 << 26
 _VARINT_BITS: Final = 64
+#: A value of nine bytes that is a double, and the shortest metric result that has one.
+_DOUBLE: Final = b"\x12\x09\x19"
+_DOUBLE_BYTES: Final = 13
+_read_double = struct.Struct("<d").unpack_from
 
 #: Value of one field: an integer for a varint, bytes for everything else.
 FieldValue = int | bytes
@@ -82,8 +85,7 @@ def number_of(value: FieldValue | None) -> int | None:
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
-@dataclass(frozen=True)
-class MetricValue:
+class MetricValue(NamedTuple):
     """One value of a metric, as stored: a number, a text, or neither (no aggregate)."""
 
     name_id: int
@@ -97,6 +99,13 @@ def metric_value(message: bytes) -> MetricValue:
     Raises:
         WireError: the message does not follow the wire format.
     """
+    if len(message) >= _DOUBLE_BYTES and message[0] == 8:
+        # Nearly all results: an id of at most two bytes, then a double.
+        start, name_id = 2, message[1]
+        if name_id >= 0x80:
+            start, name_id = 3, name_id & 0x7F | message[2] << 7
+        if message[start : start + 3] == _DOUBLE and message[start - 1] < 0x80 and len(message) >= start + 11:
+            return MetricValue(name_id, _read_double(message, start + 3)[0], None)
     name_id = 0
     number: float | None = None
     text: str | None = None

@@ -4,7 +4,7 @@ import shutil
 import sqlite3
 import struct
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,6 +115,10 @@ class Column:
         return (self.bits.of(value) if self.bits is not None else value).alias(self.name)
 
 
+def _without_bytes(value: Any) -> Any:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
 class Export:
     """Read-only access to the tables of one export.
 
@@ -153,9 +157,11 @@ class Export:
             InputError: the database is damaged.
         """
         try:
-            return self._db.execute(sql, parameters).fetchall()
+            rows = self._db.execute(sql, parameters).fetchall()
         except (sqlite3.Error, UnicodeDecodeError) as exc:
             raise self._damaged(exc) from exc
+        # SQLite keeps bytes in any column; where damage put some, they are a text like the others.
+        return [tuple(map(_without_bytes, row)) if bytes in map(type, row) else row for row in rows]
 
     def number(self, sql: str, parameters: Sequence[object] = ()) -> int | None:
         """Return the single integer of a query, or ``None`` when it is NULL or no integer."""
@@ -208,10 +214,10 @@ class Export:
         values = [column.of(present) for column in columns]
         casts = [column.cast() for column in columns]
         wanted = {column.export for column in columns} | ({only.column, only.known} if only else set())
-        for frame in self._in_place[table].frames([name for name in present if name in wanted]):
-            kept = frame.filter(only.rows_of()) if only is not None else frame
-            if kept.height:
-                yield kept.select(values).select(casts)
+        frames = self._in_place[table].frames([name for name in present if name in wanted])
+        for frame in frames if only is None else _joined(frame.filter(only.rows_of()) for frame in frames):
+            if frame.height:
+                yield frame.select(values).select(casts)
 
     def frames(
         self, table: str, columns: Sequence[Column], where: str = "", parameters: Sequence[object] = ()
@@ -274,6 +280,21 @@ class Export:
     def _damaged(self, exc: Exception) -> InputError:
         where = f"{type(exc).__name__} while reading it"
         return InputError(f"{self.relative} is a damaged SQLite export: {where}", hint=_AGAIN_HINT)
+
+
+def _joined(frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """Yield frames of few rows as frames of many.
+
+    The database takes up to ten times as long for the same rows in small frames.
+    """
+    waiting: list[pl.DataFrame] = []
+    for frame in frames:
+        waiting.append(frame)
+        if sum(part.height for part in waiting) >= BATCH_ROWS:
+            yield pl.concat(waiting)
+            waiting = []
+    if waiting:
+        yield pl.concat(waiting)
 
 
 def _query(

@@ -4,7 +4,7 @@ import csv
 import io
 import re
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal, InvalidOperation, Overflow
 from typing import Final
 
 import polars as pl
@@ -39,6 +39,8 @@ _FILE_NAMES = re.compile(
 _UNITS: Final = {"ns": 1, "us": 10**3, "μs": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9}
 _COLUMN = re.compile(r"(.*?)(?: \(([^)]+)\))?")
 _LINES_SEARCHED = 20
+#: A column of the tables holds no more.
+_LARGEST = (1 << 63) - 1
 
 
 @dataclass
@@ -129,6 +131,9 @@ def _read_sums(text: io.TextIOWrapper, columns: dict[str, tuple[int, str]]) -> t
                 skipped += 1
                 continue
             one = sums.setdefault(cells[name_at], _Sum())
+            if one.launch_count + count > _LARGEST or one.total_ns + total > _LARGEST:
+                skipped += 1
+                continue
             one.launch_count += count
             one.total_ns += total
             shortest, longest = (
@@ -147,9 +152,9 @@ def _number(cells: list[str], position: int, unit: str) -> int | None:
         return None
     try:
         value = Decimal(cells[position].strip()) * _UNITS.get(unit, 1)
-    except InvalidOperation:
+    except (InvalidOperation, Overflow):
         return None
-    return round(value) if value.is_finite() and 0 <= value < 1 << 62 else None
+    return round(value) if value.is_finite() and 0 <= value < _LARGEST else None
 
 
 def _write(sink: Sink, sums: dict[str, _Sum]) -> int:

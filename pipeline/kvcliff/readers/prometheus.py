@@ -161,7 +161,7 @@ class _Loader(SkipCount):
         if len(words) >= 4 and words[1] in {b"TYPE", b"HELP", b"UNIT"}:
             if words[1] == b"TYPE":
                 family, kind = (word.decode("utf-8", "replace") for word in words[2:4])
-                self._writer.series.set_kind(family, kind.strip())
+                self._writer.series.set_kind(family.strip('"'), kind.strip())
             self._remember(head, _IGNORED)
         elif line.strip() == b"# EOF":
             self._end_mark()

@@ -1,4 +1,8 @@
-"""Reader of answers of the Prometheus query API (``query`` and ``query_range``), one or many in a file."""
+"""Readers of series with their points in JSON: answers of the Prometheus query API, VictoriaMetrics exports.
+
+Both are walked by the same code, which takes answers and export lines in any order; what differs is how each
+is recognised.
+"""
 
 import re
 from typing import Final
@@ -8,6 +12,7 @@ from kvcliff.readers.metric_points import load_points
 from kvcliff.readers.metric_writer import TABLES
 
 _ANSWER: Final = re.compile(rb'\s*\{\s*"(?:status|data)"\s*:')
+_EXPORT: Final = re.compile(rb'\s*\{\s*"(?:metric|values|timestamps)"\s*:')
 
 
 def _sniff(source: Source) -> Sniff:
@@ -18,8 +23,16 @@ def _sniff(source: Source) -> Sniff:
     return NO_MATCH
 
 
+def _sniff_export(source: Source) -> Sniff:
+    """Return how much the head looks like an export line (a long series may hide its time stamps)."""
+    head = source.head
+    if _EXPORT.match(head) and b'"__name__"' in head and b'"values"' in head:
+        return Sniff(92, "VictoriaMetrics export lines")
+    return NO_MATCH
+
+
 def _load(source: Source, sink: Sink, context: ReadContext) -> LoadReport:
-    """Read every answer; values are on unix time."""
+    """Read every answer or line; values are on unix time."""
     del context
     return load_points(source, sink)
 
@@ -29,6 +42,15 @@ READER = Reader(
     title="Prometheus query API answers (JSON)",
     tables=TABLES,
     sniff=_sniff,
+    load=_load,
+    role="metrics",
+    tried_on_real_files=False,
+)
+EXPORT_READER = Reader(
+    name="victoriametrics",
+    title="VictoriaMetrics export (JSON lines)",
+    tables=TABLES,
+    sniff=_sniff_export,
     load=_load,
     role="metrics",
     tried_on_real_files=False,

@@ -92,7 +92,7 @@ class PrometheusServer:
             raise self._no_prometheus(path)
         try:
             document = json.loads(body)
-        except ValueError as exc:
+        except (ValueError, RecursionError) as exc:
             raise self._no_prometheus(path) from exc
         if not isinstance(document, dict) or document.get("status") != "success":
             raise self._no_prometheus(path)
@@ -212,7 +212,7 @@ def _api_error(answer: urllib.error.HTTPError) -> str:
     """Return what the API says about an error, cut and printable; empty for anything else."""
     try:
         document = json.loads(answer.read(_ERROR_BYTES))
-    except (ValueError, OSError, http.client.HTTPException):
+    except (ValueError, RecursionError, OSError, http.client.HTTPException):
         return ""
     said = document.get("error") if isinstance(document, dict) else None
     text = said if isinstance(said, str) else ""

@@ -16,7 +16,11 @@ _SAMPLE: Final = re.compile(
     rb"(?P<value>" + _NUMBER + rb")(?:[ \t]+(?P<stamp>\d[\d.eE+]*))?[ \t]*(?:#.*)?\r?",
     re.DOTALL,
 )
-_LABEL: Final = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"((?:[^"\\]|\\.)*)"', re.DOTALL)
+_TEXT = r'"((?:[^"\\]|\\.)*)"'
+#: A label's name stands in quotes when it holds other characters than letters, digits and underscores.
+_LABEL: Final = re.compile(r"(?:([a-zA-Z_][a-zA-Z0-9_]*)|" + _TEXT + r")\s*=\s*" + _TEXT, re.DOTALL)
+#: So does a metric's name, which then is the first thing in the braces.
+_QUOTED_NAME: Final = re.compile(r"\{\s*" + _TEXT + r"\s*[,}]", re.DOTALL)
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 _FIELDS: Final = re.compile(r"(start_unix_ns|end_unix_ns|status)=(\d{1,19})")
 _MARKER_WORDS: Final = re.compile(
@@ -31,7 +35,7 @@ class Sample:
     """One sample line, taken apart.
 
     Attributes:
-        name: metric name as exposed (from ``__name__`` when it stands inside the braces).
+        name: metric name as exposed (in quotes or as ``__name__`` when it stands inside the braces).
         labels: label values, escapes resolved.
         value: the value's text.
         stamp: the stamp's text, or ``None``.
@@ -60,9 +64,13 @@ def parse_sample(line: bytes) -> Sample | None:
     match = _SAMPLE.fullmatch(line)
     if match is None:
         return None
-    raw = match["labels"]
-    labels = dict(_parse_labels(raw.decode("utf-8", "replace"))) if raw else {}
-    name = match["name"].decode("ascii") if match["name"] else labels.pop("__name__", "")
+    text = (match["labels"] or b"").decode("utf-8", "replace")
+    labels = dict(_parse_labels(text))
+    quoted = None if match["name"] else _QUOTED_NAME.match(text)
+    if match["name"]:
+        name = match["name"].decode("ascii")
+    else:
+        name = _plain(quoted[1]) if quoted else labels.pop("__name__", "")
     if not name:
         return None
     return Sample(
@@ -78,10 +86,12 @@ def parse_series(text: str) -> tuple[str, Mapping[str, str]] | None:
 
 def _parse_labels(text: str) -> list[tuple[str, str]]:
     """Return the labels of a set, in the order of the file."""
-    return [
-        (key, _ESCAPE.sub(_unescaped, value) if "\\" in value else value)
-        for key, value in _LABEL.findall(text)
-    ]
+    return [(key or _plain(quoted), _plain(value)) for key, quoted, value in _LABEL.findall(text)]
+
+
+def _plain(text: str) -> str:
+    """Return a quoted text with its escapes resolved."""
+    return _ESCAPE.sub(_unescaped, text) if "\\" in text else text
 
 
 def _unescaped(match: re.Match[str]) -> str:

@@ -1,7 +1,6 @@
 """``run.toml``: what the files of a run cannot say, parsed and checked into frozen dataclasses."""
 
 import json
-import tomllib
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -12,7 +11,7 @@ from kvcliff.errors import InputError, UsageProblem
 from kvcliff.readers.base import ReadContext
 from kvcliff.readers.model_shape import model_shape
 from kvcliff.readers.settings import SETTING_NAMES, SettingGroup
-from kvcliff.readers.toml_values import TomlTable
+from kvcliff.readers.toml_values import TomlTable, parse_toml
 
 ROLES: Final = ("log", "metrics", "client", "trace", "counters", "device", "model")
 RUN_KEYS: Final = ("name", "labels", "time_zone", "year", "file", "model", "gpu", "engine", "slo")
@@ -142,10 +141,10 @@ def load_run_config(path: Path) -> RunConfig:
     if len(raw) > _SIZE_LIMIT_BYTES:
         raise UsageProblem(f"{path.name} is larger than 1 MiB and therefore no run.toml", hint=hint)
     try:
-        entries = tomllib.loads(raw.decode("utf-8"))
+        entries = parse_toml(raw.decode("utf-8"))
     except UnicodeDecodeError as exc:
         raise UsageProblem(f"{path.name} is not encoded in UTF-8", hint=hint) from exc
-    except (tomllib.TOMLDecodeError, RecursionError) as exc:
+    except ValueError as exc:
         raise UsageProblem(f"{path.name} is no valid TOML{_place(exc)}", hint=hint) from exc
     return _run_config(TomlTable(path.name, "", entries), path.parent)
 

@@ -1,16 +1,37 @@
 """Checked values of a TOML table: a mistake becomes a sentence with the key, the file and the way out."""
 
 import re
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from kvcliff.errors import UsageProblem
 
 _ZONE_OFFSET: Final = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?(\d{2}))?")
 _ZONE_LIMIT_S: Final = 15 * 3600
+#: A file of settings is far smaller; the parser takes time and memory by the square of some of them.
+_TEXT_LIMIT: Final = 1 << 20
+#: Dots of a line: the memory that the parser takes for ``a.b.c = 1`` grows by the square of the parts.
+_DOT_LIMIT: Final = 1000
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return what a TOML text holds.
+
+    Raises:
+        ValueError: it is no TOML, or only an attack would look like it; the message may say where.
+    """
+    if len(text) > _TEXT_LIMIT:
+        raise ValueError("it is larger than 1 MiB")
+    if max(line.count(".") for line in text.split("\n")) > _DOT_LIMIT:
+        raise ValueError("a line of it holds more than 1000 dots")
+    try:
+        return tomllib.loads(text)
+    except RecursionError as exc:
+        raise ValueError("its values are nested too deeply") from exc
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 import polars as pl
 
+from kvcliff.readers.gap_rows import finite_number, gaps_of
 from kvcliff.readers.stamps import parse_stamp, scaled_to_ns
 from kvcliff.units import NS_PER_S
 
@@ -41,12 +42,8 @@ _MEMBER: Final = re.compile(r'[\s,]*"((?:[^"\\]|\\.)*)"\s*:\s*')
 _OPEN: Final = re.compile(r"\s*\{")
 _CLOSE: Final = re.compile(r"\s*\}")
 _ERROR_CLASS: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_.]{0,79})\s*(?=[:(]|$)")
-_LIMIT: Final = 1e15
 
-#: Requests whose gaps are decoded together.
-GAP_BATCH: Final = 1000
 _GAPS_KEY: Final = "itls"
-_GAP_SCHEMA: Final = pl.Schema({"gaps": pl.List(pl.Float64)})
 
 _Item = TypeVar("_Item")
 _PLAIN = json.JSONDecoder()
@@ -75,27 +72,7 @@ class GapRows:
 
     def between(self, first: int, end: int) -> pl.Series:
         """Return the gaps of some requests as lists of seconds; what is no ordinary number is left out."""
-        rows = [self.text[start:stop] for start, stop in self.spans[first:end]]
-        lines = "\n".join(f'{{"gaps":[{row}]}}' for row in rows)
-        try:
-            gaps = pl.read_ndjson(lines.encode(), schema=_GAP_SCHEMA).get_column("gaps")
-        except pl.exceptions.PolarsError:
-            return _decoded(rows)
-        largest = gaps.explode().abs().max()
-        is_ordinary = len(gaps) == len(rows) and (not isinstance(largest, float) or largest < _LIMIT)
-        return gaps if is_ordinary else _decoded(rows)
-
-
-def _decoded(rows: Sequence[str]) -> pl.Series:
-    """Return each row by the tolerant decoder; one that is no JSON is empty."""
-    decoded: list[list[float]] = []
-    for row in rows:
-        try:
-            numbers = _numbers(_PLAIN.decode(f"[{row}]"))
-        except (ValueError, RecursionError):
-            numbers = []
-        decoded.append([number for number in numbers if number is not None])
-    return pl.Series("gaps", decoded, dtype=pl.List(pl.Float64))
+        return gaps_of([self.text[start:stop] for start, stop in self.spans[first:end]])
 
 
 def _gap_rows(text: str, position: int) -> tuple[GapRows, int] | None:
@@ -159,20 +136,9 @@ def _is_kept(key: str) -> bool:
     )
 
 
-def _number(value: object) -> float | None:
-    """Return a JSON value as a finite number (numbers may be quoted), else ``None``."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if abs(number) < _LIMIT else None
-
-
 def _numbers(value: object) -> list[float | None]:
     """Return a JSON array as numbers; empty when it is no array."""
-    return [_number(item) for item in value] if isinstance(value, list) else []
+    return [finite_number(item) for item in value] if isinstance(value, list) else []
 
 
 def bench_totals(members: Mapping[str, object]) -> dict[str, float]:
@@ -180,7 +146,7 @@ def bench_totals(members: Mapping[str, object]) -> dict[str, float]:
     totals: dict[str, float] = {}
     for key, value in members.items():
         name = _CANONICAL.get(key) or (key if _LATENCY.fullmatch(key) else None)
-        number = _number(value) if name else None
+        number = finite_number(value) if name else None
         if name and number is not None:
             totals[name] = number
     date = members.get("date")
@@ -270,18 +236,21 @@ class BenchDetails:
                 "index",
                 "start_ns",
                 "chunk_no",
-                (pl.col("since_s") * NS_PER_S).round(0, mode="half_to_even").cast(pl.Int64).alias("since_ns"),
+                (pl.col("since_s") * NS_PER_S)
+                .round(0, mode="half_to_even")
+                .cast(pl.Int64, strict=False)
+                .alias("since_ns"),
             )
         )
 
     def _gaps(self, first: int, end: int) -> pl.Series:
         """Return the gaps of some requests, empty lists where the file has none."""
         if isinstance(self.gaps_s, GapRows):
-            known = self.gaps_s.between(first, end).fill_null([])
+            known = self.gaps_s.between(first, end)
         else:
             known = pl.Series([list(row) for row in self.gaps_s[first:end]], dtype=pl.List(pl.Float64))
         missing = pl.Series([[]] * (end - first - len(known)), dtype=pl.List(pl.Float64))
-        return pl.concat([known.list.drop_nulls(), missing])
+        return pl.concat([known, missing])
 
     def latency_ns(self, index: int) -> int | None:
         """Return how long a request took as the file states it."""

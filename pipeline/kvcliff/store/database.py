@@ -14,7 +14,6 @@ from kvcliff.store.migrations import STATE_DDL, migrate, path_from
 
 #: Raised when a stored table changes; ``migrations.py`` says how older databases get there.
 SCHEMA_VERSION = 2
-DEFAULT_PATH = Path("kvcliff.duckdb")
 #: What the engine may use when nobody says, enough for a million kernels; more spills to disk.
 _MEMORY_LIMIT_BYTES = 2 << 30
 #: Session variable that says that this limit is ours to lift.
@@ -51,6 +50,7 @@ def open_store(
     try:
         _configure(con, read_only=read_only, memory_limit=memory_limit)
         _check_version(con, path, read_only=read_only)
+        _check_functions(con, path)
     except duckdb.Error as exc:
         con.close()
         raise StoreError(
@@ -206,6 +206,20 @@ def _check_version(con: duckdb.DuckDBPyConnection, path: Path, *, read_only: boo
         )
     if not read_only:
         migrate(con, steps)
+
+
+def _check_functions(con: duckdb.DuckDBPyConnection, path: Path) -> None:
+    """Refuse a file that brings its own ``sum`` or ``round``: the engine takes those of the file first."""
+    rows = con.execute(
+        "select function_name from duckdb_functions() "
+        "where internal or database_name = current_database() "
+        "group by function_name having bool_or(internal) and not bool_and(internal) order by all"
+    ).fetchall()
+    if rows:
+        raise StoreError(
+            f"the database {path} is not as kvcliff wrote it: it holds a function of its own, {rows[0][0]}",
+            hint="ingest the runs again into a new --db",
+        )
 
 
 def _create_schema(con: duckdb.DuckDBPyConnection) -> None:

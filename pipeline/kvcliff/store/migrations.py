@@ -65,10 +65,12 @@ def path_from(
         current: what this kvcliff writes.
         migrations: the steps that exist.
     """
+    if not 1 <= version <= current:
+        return None
     by_version = {step.from_version: step for step in migrations}
     steps = [by_version.get(number) for number in range(version, current)]
     found = tuple(step for step in steps if step is not None)
-    return found if version <= current and len(found) == len(steps) else None
+    return found if len(found) == len(steps) else None
 
 
 def migrate(con: duckdb.DuckDBPyConnection, steps: tuple[Migration, ...]) -> None:

@@ -14,7 +14,7 @@ from kvcliff.store.database import lift_memory_limit, quote
 from kvcliff.timing import stage
 
 LAYERS = ("raw", "staging", "intermediate", "marts")
-_HEADER_FIELD = re.compile(r"^-- (what|grain|key|alone|needs|notes):\s*(.*)$")
+_HEADER_FIELD = re.compile(r"^-- (what|grain|key|alone|needs|build|notes):\s*(.*)$")
 _HEADER_COLUMN = re.compile(r"^--   (\w+)\s+([A-Z]+(?:\[\])?)\s+(.*)$")
 _HEADER_MORE = re.compile(r"^--\s{2,}(\S.*)$")
 _COMMENT_OR_TEXT = re.compile(r"--[^\n]*|'(?:[^']|'')*'")
@@ -54,6 +54,7 @@ class Model:
         depends: names of other models it reads.
         needs: tables each of which must have rows, or the model has none.
         alone: what it says although everything that it reads is empty; without it, such a model is empty too.
+        build: ``view`` or ``table`` and why, where the number of its readers would choose the other.
     """
 
     name: str
@@ -67,10 +68,17 @@ class Model:
     depends: frozenset[str]
     alone: str = ""
     needs: frozenset[str] = frozenset()
+    build: str = ""
+
+    def is_table(self, reader_count: int) -> bool:
+        """Return whether the rows are kept; a view makes them anew for each of its readers."""
+        if self.build:
+            return self.build.startswith("table")
+        return self.layer == "marts" or reader_count > 1
 
 
 def parse_header(name: str, text: str) -> tuple[dict[str, str], tuple[Column, ...]]:
-    """Return the header fields (what, grain, key, alone, needs, notes) and the documented columns of a model.
+    """Return the header fields (what, grain, key, notes ...) and the documented columns of a model.
 
     Raises:
         ModelError: a field is missing or a header line cannot be read.
@@ -155,6 +163,7 @@ def _model(name: str, layer: str, text: str) -> Model:
         depends=tables_read(text),
         alone=fields.get("alone", ""),
         needs=frozenset(part.strip() for part in fields.get("needs", "").split(",") if part.strip()),
+        build=fields.get("build", ""),
     )
 
 
@@ -204,10 +213,10 @@ def build_models(
 ) -> None:
     """Build staging, intermediate and mart models of the one run in the temporary raw tables.
 
-    A model that more than one other reads becomes a temporary table, the others stay views; marts are
-    temporary tables. Planning a SELECT costs milliseconds even when there is nothing to read: a model whose
-    inputs are all empty becomes an empty table at once, unless its header says what it states ``alone``, and
-    so does one of whose ``needs`` one is empty.
+    A model that more than one other reads becomes a temporary table, the others stay views, unless the header
+    says which under ``build``; marts are temporary tables. Planning a SELECT costs milliseconds even when
+    there is nothing to read: a model whose inputs are all empty becomes an empty table at once, unless its
+    header says what it states ``alone``, and so does one of whose ``needs`` one is empty.
 
     Args:
         con: connection with the raw tables, ``sources``, ``clocks``, seeds and macros.
@@ -228,7 +237,7 @@ def build_models(
         if model.layer == "raw":
             continue
         inputs = model.depends & known
-        is_table = model.layer == "marts" or readers.get(model.name, 0) > 1
+        is_table = model.is_table(readers.get(model.name, 0))
         try:
             is_idle = bool(model.needs & empty) or (bool(inputs) and inputs <= empty and not model.alone)
             if skip_empty and is_idle:

@@ -4,7 +4,7 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,7 +12,13 @@ from kvcliff.errors import InputError, UsageProblem
 from kvcliff.readers import pick_reader
 from kvcliff.readers.base import HEAD_BYTES, NO_MATCH, ReadContext, Reader, Sniff, Source, path_text
 from kvcliff.readers.run_config import RunConfig, load_run_config
-from kvcliff.store.plan_counters import CounterFile, counter_levels
+from kvcliff.store.plan_counters import (
+    CounterFile,
+    counter_levels,
+    serving_levels,
+    stated_levels,
+    sweeps_by_folder,
+)
 from kvcliff.store.window import WindowRequest
 
 CONFIG_NAME = "run.toml"
@@ -93,6 +99,9 @@ def plan_run(path: Path, *, config_path: Path | None = None, window: WindowReque
     """
     if not path.exists():
         raise UsageProblem(f"there is no run at {path}", hint="give a folder with the files of one load test")
+    if not path.is_dir() and not path.is_file():
+        # A pipe can be read once, and only when somebody writes into it.
+        raise UsageProblem(f"{path} is no file and no folder", hint="put what it holds into a file")
     root = path if path.is_dir() else path.parent
     sources = list(_find_sources(root)) if path.is_dir() else [Source(path, path_text(path.name))]
     own_config = root / CONFIG_NAME
@@ -103,7 +112,7 @@ def plan_run(path: Path, *, config_path: Path | None = None, window: WindowReque
         )
     config = load_run_config(chosen) if chosen is not None else RunConfig()
     planned = [
-        _plan_source(number, source, config)
+        _plan_source(number, source, config, None if path.is_file() else root)
         for number, source in enumerate(
             (item for item in sources if not config.rule_for(item.relative).is_ignored), start=1
         )
@@ -139,7 +148,7 @@ def _digest(planned: list[PlannedSource], config_path: Path | None, window: Wind
 
 
 def _find_sources(root: Path) -> Iterator[Source]:
-    """Yield the files under ``root`` in path order; hidden ones and links that lead out are left alone."""
+    """Yield what lies under ``root`` in path order, files or not; hidden ones are left alone."""
     walk = sorted(os.walk(root, onerror=_refuse_folder, followlinks=False))
     exports: list[str] = []
     for folder, subfolders, names in walk:
@@ -153,16 +162,17 @@ def _find_sources(root: Path) -> Iterator[Source]:
             yield Source(Path(folder), path_text(relative_folder), is_dir=True)
             continue
         subfolders.sort()
-        for name in sorted(names):
-            path = Path(folder) / name
-            is_there = path.is_file() or not path.exists()
-            if not name.startswith(".") and is_there and _is_inside(path, root):
+        linked = [name for name in subfolders if not _is_inside(Path(folder) / name, root)]
+        for name in sorted((*names, *linked)):
+            if not name.startswith("."):
+                path = Path(folder) / name
                 yield Source(path, path_text(path.relative_to(root)))
 
 
 def _is_inside(path: Path, root: Path) -> bool:
     """Return whether a path, its links followed, lies below the root of the run."""
-    return path.resolve().is_relative_to(root.resolve())
+    # Unlike Path.resolve, this takes links that lead in a circle.
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))
 
 
 def _refuse_folder(error: OSError) -> None:
@@ -172,12 +182,23 @@ def _refuse_folder(error: OSError) -> None:
     ) from error
 
 
-def _plan_source(number: int, source: Source, config: RunConfig) -> PlannedSource:
+def _why_not_opened(source: Source, root: Path | None) -> str | None:
+    """Return why a source must not even be opened; ``root`` is the folder that links must stay in."""
+    if root is not None and not _is_inside(source.path, root):
+        return "a link that leads out of the run; put the file itself here, or a hard link"
+    if source.path.exists() and not source.is_dir and not source.path.is_file():
+        return "no file (a pipe, a socket or a device)"
+    return None
+
+
+def _plan_source(number: int, source: Source, config: RunConfig, root: Path | None) -> PlannedSource:
     context = config.context_for(source.relative)
-    reader, sniff, sha256, size, problem = None, NO_MATCH, "", 0, None
+    reader, sniff, sha256, size = None, NO_MATCH, "", 0
     try:
-        sha256, size = _hash(source)
-        if source.name != CONFIG_NAME:
+        problem = _why_not_opened(source, root)
+        if problem is None:
+            sha256, size = _hash(source)
+        if problem is None and source.name != CONFIG_NAME:
             reader, sniff = pick_reader(source)
             problem = None if reader is not None else _broken_container(source) or _wrong_encoding(source)
     except InputError as exc:
@@ -221,7 +242,9 @@ def _with_levels(planned: list[PlannedSource], config: RunConfig) -> tuple[Plann
     """Return the sources with level and replica set.
 
     A parent folder whose sub-folders each hold serving data is a sweep: one level per sub-folder. Otherwise
-    a file may state its own level (a stage in its name), as kernel counters do (``decode_c16``).
+    a file may state its own level (a stage in its name), as kernel counters do (``decode_c16``), and serving
+    data when each log and scrape does (``server_c16.log``). Sub-folders that each hold such a sweep are
+    sweeps of their own: their levels carry the folder (``fp8/c16``).
     ``run.toml`` decides where it says something.
     """
     tops = {item.source_id: _top_folder(item) for item in planned}
@@ -230,25 +253,26 @@ def _with_levels(planned: list[PlannedSource], config: RunConfig) -> tuple[Plann
     )
     folders = {folder for folder in serving if folder}
     is_sweep = len(folders) >= 2 and not serving.get("")
-    guesses = {
-        item.source_id: tops[item.source_id]
-        if is_sweep and tops[item.source_id] in folders
-        else item.sniff.level
+    sweep_folders = folders if is_sweep else frozenset()
+    stated = [
+        (_file(item), item.sniff.level, config.rule_for(item.source.relative).replica is not None)
         for item in planned
+        if item.sniff.level is not None
+    ]
+    guesses = {
+        item.source_id: tops[item.source_id] for item in planned if tops[item.source_id] in sweep_folders
     }
-    counters = counter_levels(
-        (
-            CounterFile(item.source_id, Path(item.source.relative).as_posix())
-            for item in planned
-            if item.reader and item.reader.role == "counters" and guesses[item.source_id] is None
-        ),
-        folders if is_sweep else (),
-    )
+    guesses |= stated_levels(stated, sweep_folders)
+    if is_sweep:
+        guesses |= sweeps_by_folder(_named(planned, _SERVING_ROLES), _named(planned, {"client"}))
+    unplaced = [item for item in planned if item.source_id not in guesses]
+    if not guesses:
+        guesses |= serving_levels(_named(unplaced, _SERVING_ROLES), _named(unplaced, {"client"}))
+    guesses |= counter_levels(_named(unplaced, {"counters"}), sweep_folders)
     result = []
     for item in planned:
         rule = config.rule_for(item.source.relative)
-        guessed = counters.get(item.source_id, guesses[item.source_id])
-        level = rule.level if rule.level is not None else guessed
+        level = rule.level if rule.level is not None else guesses.get(item.source_id)
         number = rule.level_number if rule.level_number is not None else level_number(level)
         result.append(
             replace(
@@ -259,6 +283,15 @@ def _with_levels(planned: list[PlannedSource], config: RunConfig) -> tuple[Plann
             )
         )
     return tuple(result)
+
+
+def _named(items: Iterable[PlannedSource], roles: Container[str]) -> tuple[CounterFile, ...]:
+    """Return the files that a reader of these roles will load."""
+    return tuple(_file(item) for item in items if item.reader and item.reader.role in roles)
+
+
+def _file(item: PlannedSource) -> CounterFile:
+    return CounterFile(item.source_id, Path(item.source.relative).as_posix())
 
 
 def _top_folder(item: PlannedSource) -> str:

@@ -32,7 +32,7 @@ _TIMED = re.compile(
 )
 #: 2024: key=value at the end of the line, with the wall clock.
 _KEYED = re.compile(rb"(?P<level>INFO|WARN|ERR|ERROR|VERB) \[\s{0,32}\w{1,64}\] ")
-_WALL = re.compile(rb" timestamp=(?P<s>\d{9,11})\b")
+_WALL = re.compile(rb" timestamp=(?P<s>[1-8]\d{8,9})\b")
 #: Without any head: the words that only the server writes.
 _BARE = re.compile(
     rb"()(?:\[OLLAMA\] )?(?=(?:slot|srv|que|res) {1,16}[\w()]{1,40} {0,16}: |update_slots {0,4}: "

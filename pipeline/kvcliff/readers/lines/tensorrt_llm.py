@@ -129,5 +129,8 @@ TENSORRT_LLM: Final = Grammar(
         Rule("kv_memory", "raw_settings", parse_kv_memory, starts=(b"Peak memory during", b"available KV")),
     ),
     engine="tensorrt_llm",
-    interest=((b"num_scheduled_requests", "an iteration line has no complete head"),),
+    interest=(
+        (b"num_scheduled_requests", "an iteration line has no complete head"),
+        (b'"Iteration Counter":', "statistics that the old C++ runtime logs as JSON are not read"),
+    ),
 )

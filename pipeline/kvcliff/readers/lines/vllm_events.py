@@ -1,8 +1,8 @@
 """Events in vLLM logs: preemption, requests, failures, latency spikes that are not KV, transfers."""
 
 import re
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Final, TypeVar
 
 from kvcliff.readers.lines.base import (
     EventRow,
@@ -19,6 +19,7 @@ from kvcliff.readers.lines.vllm_config import literal_dict, split_top_level
 from kvcliff.readers.lines.vllm_startup import parse_crash_version
 from kvcliff.units import GIB, MIB
 
+_Amount = TypeVar("_Amount", int, float)
 _EVENTS: Final = "raw_log_events"
 _ID = r"(?P<id>\S{1,256}?)"
 _PREEMPTED = re.compile(
@@ -181,17 +182,23 @@ def parse_transfer(record: Record) -> tuple[Row, ...]:
     pairs = list(_transfer_pairs(record.message.partition(": ")[2]))
     store_bytes, store_ms = _sums(pairs, _STORE_BYTES, _STORE_TIME)
     load_bytes, load_ms = _sums(pairs, _LOAD_BYTES, _LOAD_TIME)
-    remote_bytes, remote_ms = _remote(dict(pairs))
-    sizes = [size for size in (store_bytes, load_bytes, remote_bytes) if size is not None]
-    times = [ms for ms in (store_ms, load_ms, remote_ms) if ms is not None]
-    if not sizes and not times:
+    values = dict(pairs)
+    remote_bytes, remote_ms = _remote(values)
+    put_bytes, put_ms = _operations(values, is_load=False)
+    get_bytes, get_ms = _operations(values, is_load=True)
+    load_bytes, load_ms = _sum((load_bytes, get_bytes)), _sum((load_ms, get_ms))
+    size, busy_ms = (
+        _sum((store_bytes, load_bytes, remote_bytes, put_bytes)),
+        _sum((store_ms, load_ms, remote_ms, put_ms)),
+    )
+    if size is None and busy_ms is None:
         return ()
     return (
         _event(
             record,
             "kv_transfer",
-            size_bytes=sum(sizes) if sizes else None,
-            duration_ms=sum(times) if times else None,
+            size_bytes=size,
+            duration_ms=busy_ms,
             load_bytes=load_bytes,
             load_ms=load_ms,
         ),
@@ -233,6 +240,23 @@ def _remote(values: dict[str, str]) -> tuple[int | None, float | None]:
         return None, None
     size = scaled_bytes(str(mean_bytes * count), MIB) if mean_bytes is not None else None
     return size, mean_ms * count if mean_ms is not None else None
+
+
+def _operations(values: dict[str, str], *, is_load: bool) -> tuple[int | None, float | None]:
+    """Return bytes and ms of the operations of a Mooncake store: of those that get, or of all others."""
+    names = [key.removesuffix("_total_bytes") for key in values if key.endswith("_total_bytes")]
+    # Bytes of the offloading connector end in the same words, and have a total time of their own.
+    names = [name for name in names if f"{name}_count" in values and ("get" in name) is is_load]
+    sizes = [count_of(values[f"{name}_total_bytes"]) for name in names]
+    counts = [(count_of(values[f"{name}_count"]), amount_of(values.get(f"{name}_avg_ms"))) for name in names]
+    times = [count * mean for count, mean in counts if count is not None and mean is not None]
+    return _sum(sizes), _sum(times)
+
+
+def _sum(parts: Iterable[_Amount | None]) -> _Amount | None:
+    """Return the sum of what is known, ``None`` when nothing is."""
+    known = [part for part in parts if part is not None]
+    return sum(known[1:], known[0]) if known else None
 
 
 def _ms(seconds: str) -> float | None:

@@ -18,20 +18,20 @@ from kvcliff.readers.lines.vllm import KV_SEMANTICS
 _NUMBER: Final = rb"\d{1,15}(?:\.\d{1,15})?"
 _COUNT: Final = rb"\d{1,18}"
 #: Ids that are longer, or have other than printable ASCII characters, are left to the rules.
-_ID_LIMIT: Final = 256
+ID_LIMIT: Final = 256
 #: What follows an id is mostly the same text in many lines; one with a prompt in it is longer than this.
 _TAIL_LIMIT: Final = 512
 EventValues = tuple[int, int | None, str, str, None, str, None, int | None, None, None, None, None, None]
 HotRow = StatsRow | IterationRow | EventValues
 HotReader = Callable[[int, int | None, str, bytes, int], HotRow | None]
-_STATS = re.compile(
+STATS = re.compile(
     rb"Engine (\d{1,9}): Avg prompt throughput: (" + _NUMBER + rb") tokens/s, "
     rb"Avg generation throughput: (" + _NUMBER + rb") tokens/s, "
     rb"Running: (" + _COUNT + rb") reqs, Waiting: (" + _COUNT + rb") reqs, "
     rb"[A-Z]{1,8} KV cache usage: (" + _NUMBER + rb")%"
     rb"(?:, Prefix cache hit rate: (" + _NUMBER + rb")%)?"
 )
-_ITERATION = re.compile(
+ITERATION = re.compile(
     rb"(?:Engine (\d{1,9}): )?Iteration\((" + _COUNT + rb")\): (" + _COUNT + rb") context requests, "
     rb"(" + _COUNT + rb") context tokens, (" + _COUNT + rb") generation requests, "
     rb"(" + _COUNT + rb") generation tokens, iteration elapsed time: (" + _NUMBER + rb") ms"
@@ -50,7 +50,7 @@ def _ratio(text: bytes | None) -> float | None:
 
 def _read_stats(line_no: int, src_ns: int | None, engine: str, text: bytes, start: int) -> HotRow | None:
     """Return the row of a statistics line of vLLM V1 with the fields that it usually has."""
-    match = _STATS.fullmatch(text, start)
+    match = STATS.fullmatch(text, start)
     if match is None:
         return _read_iteration(line_no, src_ns, engine, text, start)
     stated, prompt, generation, running, waiting, used, hit = match.groups()
@@ -75,7 +75,7 @@ def _read_stats(line_no: int, src_ns: int | None, engine: str, text: bytes, star
 
 def _read_iteration(line_no: int, src_ns: int | None, engine: str, text: bytes, start: int) -> HotRow | None:
     """Return the row of an iteration line without further fields."""
-    match = _ITERATION.fullmatch(text, start)
+    match = ITERATION.fullmatch(text, start)
     if match is None:
         return None
     stated, number, cr, ct, gr, gt, elapsed, used = match.groups()
@@ -97,10 +97,10 @@ def _read_iteration(line_no: int, src_ns: int | None, engine: str, text: bytes, 
 def _id_of(text: bytes) -> str | None:
     """Return an id without blanks if the rules would read the same, else ``None``."""
     name = text.decode("latin-1")
-    return name if name.isascii() and name.isprintable() and 0 < len(name) <= _ID_LIMIT else None
+    return name if name.isascii() and name.isprintable() and 0 < len(name) <= ID_LIMIT else None
 
 
-def _limit_in(tail: bytes) -> int | None:
+def limit_in(tail: bytes) -> int | None:
     """Return the token limit among what follows the id of a request."""
     # The parameters follow the prompt, which may hold the same words: only the last ones are the engine's.
     at = tail.find(_MAX_TOKENS, max(tail.rfind(_PARAMETERS), 0))
@@ -108,7 +108,7 @@ def _limit_in(tail: bytes) -> int | None:
     return None if limit is None else int(limit[1])
 
 
-_remembered_limit_in = lru_cache(maxsize=256)(_limit_in)
+_remembered_limit_in = lru_cache(maxsize=256)(limit_in)
 
 
 def _read_received(line_no: int, src_ns: int | None, engine: str, text: bytes, start: int) -> HotRow | None:
@@ -121,7 +121,7 @@ def _read_received(line_no: int, src_ns: int | None, engine: str, text: bytes, s
     if name is None:
         return None
     tail = text[end + 2 :]
-    limit = _remembered_limit_in(tail) if len(tail) <= _TAIL_LIMIT else _limit_in(tail)
+    limit = _remembered_limit_in(tail) if len(tail) <= _TAIL_LIMIT else limit_in(tail)
     if limit is None:
         return None
     return (
