@@ -25,6 +25,7 @@ from kvcliff.resources import sql_root
 
 S = 1_000_000_000
 MS = 1_000_000
+_PPM = 1_000_000
 #: 2026-03-05 10:00:00 UTC, when the invented load begins.
 BEGIN_NS = 1_772_704_800 * S
 #: What takes stamps of the nominal year 2000 to 2026 (no leap day between 5 March 2000 and 5 March 2026).
@@ -159,6 +160,38 @@ def shift_source(run: Run, path: str, shift_ns: int) -> None:
     for table, columns in SHIFTED_COLUMNS.items():
         moves = ", ".join(f"{column} = {column} + ({shift_ns})" for column in columns)
         run.con.execute(f"update {table} set {moves} where source_id = ?", [run.ids[path]])
+
+
+def distort(run: Run, path: str, *, shift_ns: int, drift_ppm: int) -> tuple[int, int]:
+    """Let the clock of a source run ahead and too fast.
+
+    Returns:
+        How far it is ahead at the first and at the last time of the source [ns].
+    """
+    source_id = run.ids[path]
+    spans = [
+        run.con.execute(
+            f"select min({name}), max({name}) from {table} where source_id = ?", [source_id]
+        ).fetchone()
+        for table, names in SHIFTED_COLUMNS.items()
+        for name in names
+    ]
+    first = min(span[0] for span in spans if span is not None and span[0] is not None)
+    last = max(span[1] for span in spans if span is not None and span[1] is not None)
+    for table, names in SHIFTED_COLUMNS.items():
+        moves = ", ".join(
+            f"{name} = {name} + ({shift_ns}) + ({name} - ({first})) * ({drift_ppm}) // {_PPM}"
+            for name in names
+        )
+        run.con.execute(f"update {table} set {moves} where source_id = ?", [source_id])
+    return shift_ns, shift_ns + (last - first) * drift_ppm // _PPM
+
+
+def holds(clock: Clock, truth_ns: int, ahead_ns: tuple[int, int]) -> bool:
+    """Return whether the stated uncertainty covers the clock's error at both ends of the source."""
+    return clock.uncertainty_ns is not None and all(
+        abs(clock.offset_ns - (truth_ns - ahead)) <= clock.uncertainty_ns for ahead in ahead_ns
+    )
 
 
 @dataclass(frozen=True)

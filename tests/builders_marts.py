@@ -69,12 +69,13 @@ COLUMNS: dict[str, str] = {
     "victims": "swap_point_id integer, level varchar, replica_id varchar, source_id integer, request_no "
     "bigint, request_id varchar, prompt_tokens bigint, output_tokens bigint, gap_count "
     "bigint, gap_ms double, gap_total_ms double, start_ns bigint, end_ns bigint",
-    "concurrency_knee": "level varchar, load_kind varchar, cause varchar, reason varchar, load double, "
-    "level_number double, concurrency double, tokens_per_s double, itl_p50_ms double, itl_p99_ms double, "
-    "ttft_p50_ms double, kv_used_ratio_max double, read_hit_ratio double, dram_use_ratio double, "
-    "elasticity double, running_max bigint, waiting_max bigint, preemption_count bigint, place_no bigint, "
-    "l2_reuse varchar, "
-    "is_knee boolean, is_saturation boolean, is_hit_collapse boolean, is_client_late boolean",
+    "concurrency_knee": "level varchar, sweep varchar, load_kind varchar, cause varchar, reason varchar, "
+    "load double, level_number double, concurrency double, tokens_per_s double, itl_p50_ms double, "
+    "itl_p99_ms double, ttft_p50_ms double, kv_used_ratio_max double, read_hit_ratio double, "
+    "dram_use_ratio double, elasticity double, running_max bigint, waiting_max bigint, "
+    "preemption_count bigint, place_no bigint, knee_min_load double, knee_max_load double, "
+    "l2_reuse varchar, is_knee boolean, is_saturation boolean, is_hit_collapse boolean, "
+    "is_client_late boolean",
     "counter_limits": "level varchar, phase varchar, family varchar, basis varchar, verdict varchar, "
     "cause varchar, l2_reuse varchar, kernel_count bigint, time_ns bigint, covered_time_ns bigint, "
     "verdict_time_ns bigint, read_lookup_sectors bigint, coverage_ratio double, verdict_ratio double, "

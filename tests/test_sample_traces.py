@@ -6,9 +6,6 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from click.testing import CliRunner
-
-from kvcliff.cli.root import root
 
 ROOT = Path(__file__).parent.parent
 TRACES = ROOT / "sample_traces"
@@ -18,17 +15,10 @@ FIRST_PREEMPTION_NS = {"kv_stress": 1796064598140097100}
 PNG_TOLERANCE = 0.02
 
 
-@pytest.fixture(scope="module")
-def diagnosed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def diagnosed(diagnosed_stories: Path) -> Path:
     """Every story diagnosed into one store, its report beside it."""
-    folder = tmp_path_factory.mktemp("stories")
-    for story in STORIES:
-        result = CliRunner().invoke(
-            root,
-            ["diagnose", str(TRACES / story), "--db", str(folder / "runs.duckdb"), "-o", str(folder / story)],
-        )
-        assert result.exit_code == 0, result.output
-    return folder
+    return diagnosed_stories
 
 
 def rows(folder: Path, query: str) -> list[tuple[object, ...]]:

@@ -2,8 +2,10 @@
 
 import itertools
 import json
+import os
 import random
 import shutil
+import stat
 from pathlib import Path
 
 import pytest
@@ -116,3 +118,62 @@ def test_any_damage_to_one_file_is_named(story: str, name: str, damage: str, tmp
     assert name.replace("_", "\\_") in report or name in report
     (run,) = json.loads(result.stdout)["data"]["runs"]
     assert run["status"] == ("partial" if damage == "overwritten" and name != "config.json" else "ok")
+
+
+def _replace_by_link(path: Path) -> None:
+    path.rename(path.parent.parent / path.name)
+    path.symlink_to(path.parent.parent / path.name)
+
+
+#: What may stand in the place of a file. An empty folder is nothing; the others are named.
+REPLACEMENTS = {
+    "folder": Path.mkdir,
+    "link": _replace_by_link,
+    "circle": lambda path: path.symlink_to(path),
+    "pipe": os.mkfifo,
+    "socket": lambda path: os.mknod(path, stat.S_IFSOCK | 0o600),
+}
+
+
+def _check_replacement(story: str, name: str, kind: str, tmp_path: Path) -> None:
+    folder = _copy(story, tuple(path.name for path in FILES[story]), tmp_path / story)
+    if kind != "link":
+        (folder / name).unlink()
+    REPLACEMENTS[kind](folder / name)
+    result = _diagnose(folder)
+    assert result.exit_code == 0, result.stderr
+    (run,) = json.loads(result.stdout)["data"]["runs"]
+    report = (tmp_path / "o" / "report.md").read_text(encoding="utf-8")
+    if kind != "folder":
+        assert run["status"] == "partial"
+        assert name.replace("_", "\\_") in report or name in report
+
+
+@pytest.mark.parametrize("kind", REPLACEMENTS)
+def test_what_is_no_file_is_named_and_left_alone(kind: str, tmp_path: Path) -> None:
+    _check_replacement("kv_stress", "server.log.gz", kind, tmp_path)
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("kind", REPLACEMENTS)
+@pytest.mark.parametrize(
+    ("story", "name"),
+    [(story, path.name) for story in STORIES for path in FILES[story] if path.name != "run.toml"],
+)
+def test_any_file_may_be_replaced_by_what_is_none(story: str, name: str, kind: str, tmp_path: Path) -> None:
+    _check_replacement(story, name, kind, tmp_path)
+
+
+LINES = Path(__file__).resolve().parents[2] / "shared" / "corpus" / "serving_lines"
+
+
+@pytest.mark.skipif(not LINES.is_dir(), reason="the corpus of recordings is not there")
+def test_lines_of_every_producer_in_one_folder_give_a_report(tmp_path: Path) -> None:
+    """Some of them carry no time at all."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for path in LINES.iterdir():
+        if ".expected." not in path.name and path.suffix != ".md":
+            shutil.copy(path, folder)
+    result = _diagnose(folder)
+    assert result.exit_code == 0, result.stderr

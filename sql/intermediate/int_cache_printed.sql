@@ -4,11 +4,11 @@
 -- columns:
 --   level       VARCHAR  level of a sweep, null when the run has one level
 --   replica_id  VARCHAR  engine replica
---   source_id   INTEGER  file
+--   source_id   INTEGER  file; of files that continue each other the first
 --   tier        VARCHAR  hbm, host or external
 --   origin      VARCHAR  metrics or log
 --   hit_ratio   DOUBLE   0-1 as printed
---   sample_no   BIGINT   scrape or line
+--   sample_no   BIGINT   scrape or line, numbered on from file to file
 --   ts_ns       BIGINT   [ns] previous sample, or this one when it is the first
 --   end_ns      BIGINT   [ns] this sample
 -- notes: the window differs (vLLM V1: about the last 1,000 requests; V0: since the start), so
@@ -36,30 +36,42 @@ exposed as (
 
 ),
 
+lines as (
+
+    select
+        stats.*,
+        chains.chain_id,
+        stats.line_no + chains.first_no as chain_line_no
+    from stg_log__stats as stats
+    inner join int_files_chained as chains
+        on stats.source_id = chains.source_id and chains.kind = 'stats'
+
+),
+
 printed as (
 
     select
         level,
         replica_id,
-        source_id,
+        chain_id as source_id,
         'hbm' as tier,
         'log' as origin,
         prefix_hit_ratio as hit_ratio,
-        line_no as sample_no,
+        chain_line_no as sample_no,
         ts_ns as end_ns
-    from stg_log__stats
+    from lines
     where prefix_hit_ratio is not null
     union all
     select
         level,
         replica_id,
-        source_id,
+        chain_id as source_id,
         'external' as tier,
         'log' as origin,
         external_hit_ratio as hit_ratio,
-        line_no as sample_no,
+        chain_line_no as sample_no,
         ts_ns as end_ns
-    from stg_log__stats
+    from lines
     where external_hit_ratio is not null
 
 ),

@@ -14,6 +14,7 @@
 --   stated_kernel_count  BIGINT   profiled kernels that the file says it holds, null when it does not say
 --   has_options          BOOLEAN  the settings are known
 --   is_refused           BOOLEAN  the driver refused access to the counters
+--   is_cut               BOOLEAN  the file ends too early or is broken
 --   is_copy              BOOLEAN  a better page of the same report is in the run
 -- notes: settings come from the file itself, else from another file of the same report (equal path up to
 --        the first point), else from the only session page of the folder.
@@ -106,6 +107,7 @@ select
     counted.stated_kernel_count,
     settings.source_id is not null as has_options,
     counted.is_refused,
+    counted.is_cut,
     copies.source_id is not null as is_copy
 from counted
 left join chosen on counted.source_id = chosen.source_id

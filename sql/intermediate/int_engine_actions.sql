@@ -101,8 +101,8 @@ steps as (
             and iterations.level is not distinct from limits.level
     window
         in_order as (
-            partition by iterations.source_id, iterations.replica_id
-            order by iterations.line_no
+            partition by iterations.chain_id, iterations.replica_id
+            order by iterations.step_no
         )
 
 ),
@@ -128,6 +128,17 @@ resumes as (
 
 ),
 
+resume_ends as (
+
+    select
+        chain_id,
+        replica_id,
+        end_ns + error_ns as high_ns
+    from steps
+    where is_resume
+
+),
+
 drops as (
 
     select
@@ -145,41 +156,73 @@ drops as (
         steps.start_ns - steps.error_ns as low_ns,
         steps.start_ns + steps.error_ns as high_ns
     from steps
-    asof join resumes
+    asof join resume_ends
         on
-            steps.source_id = resumes.source_id
-            and steps.replica_id = resumes.replica_id
-            and steps.end_ns <= resumes.high_ns
+            steps.chain_id = resume_ends.chain_id
+            and steps.replica_id = resume_ends.replica_id
+            and steps.end_ns <= resume_ends.high_ns
     where
         steps.request_count < steps.previous_request_count
         and steps.previous_kv_ratio >= threshold('kv_step_ceiling_ratio')
         and steps.kv_used_ratio >= threshold('kv_high_ratio')
         -- a finished request gave its blocks back in the step before, a victim gives them now
         and steps.kv_used_ratio <= steps.previous_kv_ratio
-        and resumes.high_ns - steps.end_ns <= threshold('counter_delay_s') * 1e9
+        and resume_ends.high_ns - steps.end_ns <= threshold('counter_delay_s') * 1e9
 
 ),
 
 log_lines as (
 
     select
-        level,
-        replica_id,
-        source_id,
-        kind,
+        events.level,
+        events.replica_id,
+        events.source_id,
+        events.kind,
         'log' as proof,
-        mode,
-        request_id,
-        coalesce(event_count, cast(greatest(coalesce(cumulative_count - lag(cumulative_count) over (
-            partition by source_id, replica_id, kind order by ts_ns, line_no
-        ), cumulative_count, 1), 1) as bigint)) as event_count,
-        tokens,
+        events.mode,
+        events.request_id,
+        coalesce(
+            events.event_count,
+            cast(
+                greatest(
+                    coalesce(
+                        events.cumulative_count - lag(events.cumulative_count) over (
+                            partition by chains.chain_id, events.replica_id, events.kind
+                            order by events.ts_ns, events.line_no + chains.first_no
+                        ),
+                        events.cumulative_count,
+                        1
+                    ),
+                    1
+                ) as bigint
+            )
+        ) as event_count,
+        events.tokens,
         true as is_prompt,
-        ts_ns - coalesce(uncertainty_ns, 0) as earliest_ns,
-        ts_ns - coalesce(uncertainty_ns, 0) as low_ns,
-        ts_ns + 1000000000 + coalesce(uncertainty_ns, 0) as high_ns
-    from stg_log__events
-    where kind in ('preempt', 'swap_out', 'retract', 'pause', 'offload_store_failed')
+        events.ts_ns - coalesce(events.uncertainty_ns, 0) as earliest_ns,
+        events.ts_ns - coalesce(events.uncertainty_ns, 0) as low_ns,
+        events.ts_ns + 1000000000 + coalesce(events.uncertainty_ns, 0) as high_ns
+    from stg_log__events as events
+    inner join int_files_chained as chains
+        on events.source_id = chains.source_id and chains.kind = 'events'
+    where events.kind in ('preempt', 'swap_out', 'retract', 'pause', 'offload_store_failed')
+
+),
+
+counted_lines as (
+
+    select
+        lines.*,
+        coalesce(lag(lines.ts_ns) over in_order, lines.ts_ns) - coalesce(lines.uncertainty_ns, 0)
+            as since_ns
+    from stg_log__stats as lines
+    inner join int_files_chained as chains
+        on lines.source_id = chains.source_id and chains.kind = 'stats'
+    window
+        in_order as (
+            partition by chains.chain_id, lines.replica_id
+            order by lines.line_no + chains.first_no
+        )
 
 ),
 
@@ -196,13 +239,11 @@ log_counts as (
         preemption_count as event_count,
         cast(null as bigint) as tokens,
         true as is_prompt,
-        coalesce(lag(ts_ns) over (partition by source_id, replica_id order by line_no), ts_ns)
-        - coalesce(uncertainty_ns, 0) as earliest_ns,
-        coalesce(lag(ts_ns) over (partition by source_id, replica_id order by line_no), ts_ns)
-        - coalesce(uncertainty_ns, 0) as low_ns,
+        since_ns as earliest_ns,
+        since_ns as low_ns,
         ts_ns + 1000000000 + coalesce(uncertainty_ns, 0) as high_ns
-    from stg_log__stats
-    qualify preemption_count > 0
+    from counted_lines
+    where preemption_count > 0
 
 ),
 

@@ -41,6 +41,15 @@ recorded as (
 
 ),
 
+-- clients do not say which of several replicas served them
+elsewhere as (
+
+    select coalesce(sum(token_count), 0) as token_count
+    from int_latency_tokens
+    where replica_id = '?'
+
+),
+
 stalled as (
 
     select
@@ -103,6 +112,7 @@ joined as (
         spans.replica_id,
         spans.episode_no,
         coalesce(recorded.token_count, 0) > 0 as has_tokens,
+        elsewhere.token_count > 0 as has_other_tokens,
         coalesce(recorded.zero_gap_ratio > threshold('client_zero_gap_ratio'), false) as is_starved,
         stalled.victim_count,
         stalled.longest_gap_ms,
@@ -120,6 +130,7 @@ joined as (
             spans.replica_id = recorded.replica_id
             and spans.level is not distinct from recorded.level
             and spans.episode_no = recorded.episode_no
+    cross join elsewhere
     left join stalled
         on
             spans.replica_id = stalled.replica_id
@@ -165,6 +176,8 @@ select
             then 'too few tokens during the episode in the server histogram'
         when coalesce(before_count, during_count) is not null
             then 'too few tokens before the pressure for a baseline in the server histogram'
+        when has_other_tokens
+            then 'token times do not tell which replica served them, and no latency histogram'
         else 'no token times and no latency histogram'
     end as l_reason,
     case when has_tokens and not is_starved then coalesce(victim_count, 0) end as victim_count,

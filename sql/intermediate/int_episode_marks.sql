@@ -54,7 +54,7 @@ marks as (
         coalesce(interval_ns, 0) as unseen_ns,
         false as is_idle
     from int_kv_pressure
-    where is_blocked
+    where is_blocked and ts_ns is not null
     union all
     select
         level,

@@ -42,6 +42,30 @@ chosen as (
 
 ),
 
+-- few next to all samples: buckets are looked for among those before their own episode
+near as materialized (
+
+    select
+        spans.level,
+        spans.replica_id,
+        spans.episode_no,
+        samples.kv_used_ratio,
+        samples.ts_ns
+    from spans
+    inner join chosen
+        on
+            spans.replica_id = chosen.replica_id
+            and spans.level is not distinct from chosen.level
+    inner join samples
+        on
+            chosen.source_id = samples.source_id
+            and chosen.replica_id = samples.replica_id
+            and chosen.origin = samples.origin
+            and samples.ts_ns between spans.before_ns and spans.pressure_at_ns
+    where samples.running_count > 0
+
+),
+
 buckets as (
 
     select
@@ -52,7 +76,7 @@ buckets as (
         latency.ts_ns,
         any_value(latency.ts_ns - spans.pressure_at_ns) / 1e9 as second,
         any_value(latency.itl_p50_ms) as itl_p50_ms,
-        favg(samples.kv_used_ratio) as kv_used_ratio
+        favg(near.kv_used_ratio) as kv_used_ratio
     from spans
     inner join token_latency as latency
         on
@@ -60,18 +84,13 @@ buckets as (
             and spans.level is not distinct from latency.level
             and spans.before_ns <= latency.ts_ns
             and spans.pressure_at_ns >= latency.ts_ns + latency.bucket_ns
-    inner join chosen
+    inner join near
         on
-            spans.replica_id = chosen.replica_id
-            and spans.level is not distinct from chosen.level
-    inner join samples
-        on
-            chosen.source_id = samples.source_id
-            and chosen.replica_id = samples.replica_id
-            and chosen.origin = samples.origin
-            and latency.ts_ns <= samples.ts_ns
-            and samples.ts_ns < latency.ts_ns + latency.bucket_ns
-            and samples.running_count > 0
+            spans.replica_id = near.replica_id
+            and spans.level is not distinct from near.level
+            and spans.episode_no = near.episode_no
+            and latency.ts_ns <= near.ts_ns
+            and latency.ts_ns + latency.bucket_ns > near.ts_ns
     group by spans.level, spans.replica_id, spans.episode_no, latency.ts_ns
 
 ),

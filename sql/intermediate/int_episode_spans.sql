@@ -119,13 +119,13 @@ around as (
 
 ),
 
-blocked as (
+blocked_by_source as (
 
     select
         level,
         replica_id,
         episode_no,
-        max(blocked_ns) as blocked_ns
+        sum(step_ns) as blocked_ns
     from (
         select
             episodes.level,
@@ -133,22 +133,49 @@ blocked as (
             episodes.episode_no,
             samples.source_id,
             samples.origin,
-            sum(least(samples.ts_ns - samples.previous_ts_ns, 3 * samples.interval_ns))
-                as blocked_ns
+            samples.ts_ns,
+            -- several lines of one second end one interval
+            max(least(samples.ts_ns - samples.previous_ts_ns, 3 * samples.interval_ns))
+                as step_ns
         from episodes
         inner join int_kv_pressure as samples
             on
                 episodes.replica_id = samples.replica_id
                 and episodes.level is not distinct from samples.level
                 and samples.ts_ns between episodes.first_mark_ns and episodes.last_mark_ns
-        where samples.is_blocked
+        left join int_engine_limits as limits
+            on
+                episodes.replica_id = limits.replica_id
+                and episodes.level is not distinct from limits.level
+        where
+            samples.is_blocked
+            -- the engine's log proves the pressure that rounded gauges miss
+            or (
+                episodes.e_proof = 'log'
+                and samples.waiting_count >= 1
+                and samples.running_count < limits.running_limit
+                and samples.kv_rolling_ratio >= threshold('kv_high_ratio')
+            )
         group by
             episodes.level,
             episodes.replica_id,
             episodes.episode_no,
             samples.source_id,
-            samples.origin
-    ) as blocked_by_source
+            samples.origin,
+            samples.ts_ns
+    ) as steps
+    group by level, replica_id, episode_no, source_id, origin
+
+),
+
+blocked as (
+
+    select
+        level,
+        replica_id,
+        episode_no,
+        max(blocked_ns) as blocked_ns
+    from blocked_by_source
     group by level, replica_id, episode_no
 
 )

@@ -6,6 +6,8 @@
 --   replica_id           VARCHAR  engine replica
 --   source_id            INTEGER  log file
 --   line_no              BIGINT   line in the file
+--   chain_id             INTEGER  first of the log files that continue each other
+--   step_no              BIGINT   line in them
 --   semantics            VARCHAR  what counts as used KV
 --   context_requests     BIGINT   requests in prefill
 --   context_tokens       BIGINT   prefill tokens
@@ -16,12 +18,19 @@
 --   start_ns             BIGINT   [ns] start of the step, run clock
 --   end_ns               BIGINT   [ns] end of the step, run clock
 --   error_ns             BIGINT   [ns] half width of the bounds on the end, plus clock uncertainty
--- notes: a step ends after every earlier stamp plus the steps between, and before every later stamp's second less the steps between; the midpoint of these bounds is taken.
+-- notes: files that continue each other are read as one. A step ends after every earlier stamp plus the steps between, and before every later stamp's second less the steps between; the midpoint of these bounds is taken.
 with
 
 iterations as (
 
-    select * from stg_log__iterations where not coalesce(is_dummy or is_warmup, false)
+    select
+        entries.*,
+        chains.chain_id,
+        entries.line_no + chains.first_no as step_no
+    from stg_log__iterations as entries
+    inner join int_files_chained as chains
+        on entries.source_id = chains.source_id and chains.kind = 'iterations'
+    where not coalesce(entries.is_dummy or entries.is_warmup, false)
 
 ),
 
@@ -48,7 +57,7 @@ accumulated as (
         iterations.*,
         resolution.stamp_ns,
         sum(cast(round(iterations.elapsed_ms * 1e6) as bigint)) over (
-            partition by iterations.source_id, iterations.replica_id order by iterations.line_no
+            partition by iterations.chain_id, iterations.replica_id order by iterations.step_no
         ) as busy_ns
     from iterations
     inner join resolution on iterations.source_id = resolution.source_id
@@ -60,12 +69,12 @@ bounded as (
     select
         *,
         cast(busy_ns + max(ts_ns - busy_ns) over (
-            partition by source_id, replica_id
-            order by line_no rows between 200 preceding and current row
+            partition by chain_id, replica_id
+            order by step_no rows between 200 preceding and current row
         ) as bigint) as end_low_ns,
         cast(busy_ns + min(ts_ns + stamp_ns - busy_ns) over (
-            partition by source_id, replica_id
-            order by line_no rows between current row and 200 following
+            partition by chain_id, replica_id
+            order by step_no rows between current row and 200 following
         ) as bigint) as end_high_ns
     from accumulated
 
@@ -76,13 +85,16 @@ timed as (
     select
         *,
         case
-            when end_high_ns >= end_low_ns then (end_low_ns + end_high_ns) // 2
+            -- clocks of two files of one log can contradict each other within their uncertainty
+            when end_high_ns + 2 * coalesce(uncertainty_ns, 0) >= end_low_ns
+                then (end_low_ns + end_high_ns) // 2
             else ts_ns + stamp_ns // 2
         end as end_ns,
         case
-            when end_high_ns >= end_low_ns then (end_high_ns - end_low_ns) // 2 else stamp_ns // 2
-        end
-            as half_width_ns
+            when end_high_ns + 2 * coalesce(uncertainty_ns, 0) >= end_low_ns
+                then abs(end_high_ns - end_low_ns) // 2
+            else stamp_ns // 2
+        end as half_width_ns
     from bounded
 
 )
@@ -92,6 +104,8 @@ select
     replica_id,
     source_id,
     line_no,
+    chain_id,
+    step_no,
     coalesce(semantics, 'referenced_blocks') as semantics,
     context_requests,
     context_tokens,

@@ -7,9 +7,11 @@
 --   metric      VARCHAR  itl_p50 or itl_max
 --   value_ms    DOUBLE   [ms] the bucket's value
 --   before_ms   DOUBLE   [ms] median of the trailing window
---   size_mads   DOUBLE   distance from it in median absolute deviations
+--   rise_ms     DOUBLE   [ms] growth of the median since the bucket before, null in the first one
+--   size_mads   DOUBLE   distance from before_ms in median absolute deviations
 --   ts_ns       BIGINT   [ns] start of the bucket
 --   bucket_ns   BIGINT   [ns] width
+-- notes: a median that only moves from one bound of a histogram to the next may be a small change, so that one has to grow by more.
 with
 
 buckets as (
@@ -25,13 +27,15 @@ compared as (
         median(itl_p50_ms) over before as before_p50_ms,
         mad(itl_p50_ms) over before as spread_p50_ms,
         median(itl_max_ms) over before as before_max_ms,
-        count(*) over before as before_count
+        count(*) over before as before_count,
+        itl_p50_ms - lag(itl_p50_ms) over in_order as rise_ms
     from buckets
     window before as (
         partition by level, replica_id, origin
         order by ts_ns
         range between cast(threshold('jump_before_s') * 1e9 as bigint) preceding and 1 preceding -- noqa: PRS
-    )
+    ),
+    in_order as (partition by level, replica_id, origin order by ts_ns)
 
 ),
 
@@ -40,7 +44,10 @@ judged as (
     select
         *,
         before_count >= threshold('jump_min_buckets')
-        and itl_p50_ms >= threshold('jump_median_factor') * before_p50_ms
+        and itl_p50_ms >= before_p50_ms * case
+            when origin = 'histogram' then threshold('jump_histogram_factor')
+            else threshold('jump_median_factor')
+        end
         and itl_p50_ms - before_p50_ms
         >= threshold('jump_spread_factor') * greatest(spread_p50_ms, 0.02 * before_p50_ms)
             as is_median_jump,
@@ -57,6 +64,7 @@ select
     case when is_median_jump then 'itl_p50' else 'itl_max' end as metric,
     case when is_median_jump then itl_p50_ms else itl_max_ms end as value_ms,
     case when is_median_jump then before_p50_ms else before_max_ms end as before_ms,
+    rise_ms,
     case
         when is_median_jump
             then

@@ -9,7 +9,9 @@
 --   before_ms   DOUBLE   [ms] before
 --   after_ms    DOUBLE   [ms] highest value during the jump
 --   size_mads   DOUBLE   [MADs] largest distance
+--   is_abrupt   BOOLEAN  half of the median's growth came between two neighbouring buckets, or there is none to compare
 --   at_ns       BIGINT   [ns] start of the first bucket
+--   peak_ns     BIGINT   [ns] end of the bucket with the highest value
 --   end_ns      BIGINT   [ns] end of the last bucket
 --   bucket_ns   BIGINT   [ns] width of a bucket
 -- notes: itl_p50 sorts after itl_max: a jump in which the median rose even once is named after it.
@@ -46,7 +48,14 @@ select
     arg_min(before_ms, ts_ns) filter (where metric = widest_metric) as before_ms,
     max(value_ms) filter (where metric = widest_metric) as after_ms,
     max(size_mads) as size_mads,
+    bool_or(rise_ms is null)
+    or max(rise_ms)
+    >= threshold('jump_abrupt_share') * (
+        max(value_ms) filter (where metric = widest_metric)
+        - arg_min(before_ms, ts_ns) filter (where metric = widest_metric)
+    ) as is_abrupt,
     min(ts_ns) as at_ns,
+    arg_max(ts_ns + bucket_ns, value_ms) filter (where metric = widest_metric) as peak_ns,
     max(ts_ns + bucket_ns) as end_ns,
     max(bucket_ns) as bucket_ns
 from (

@@ -23,7 +23,7 @@
 --   flip_since_ns       BIGINT   [ns] of that stretch at most the gap of an episode of observed time; coarse samples and holes prove no quiet
 --   interval_ns         BIGINT   [ns] median distance of samples of the source
 --   uncertainty_ns      BIGINT   [ns] of the clock and of the sampling
--- notes: without ten samples that wait outside pressure the usual deficit is unknown and only a rise of the waiting queue makes a flip. A cache that is reserved to the last token preempts nothing. Where neither finished requests nor preemptions are counted, a fall of running is the end of a request unless the cache grows: generated tokens are a fair share of the new ones (of the falls at the ceiling about that share are preemptions), and KV rises while the number of running requests stands still.
+-- notes: where nobody waits and the counter stands still for counter_resume_s no action is possible, however full the cache. Without ten samples that wait outside pressure the usual deficit is unknown and only a rise of the waiting queue makes a flip. A cache that is reserved to the last token preempts nothing. Where neither finished requests nor preemptions are counted, a fall of running is the end of a request unless the cache grows: generated tokens are a fair share of the new ones (of the falls at the ceiling about that share are preemptions), and KV rises while the number of running requests stands still.
 with
 
 rolled as (
@@ -31,11 +31,17 @@ rolled as (
     select
         * replace (waiting_count + coalesce(swapped_count, 0) as waiting_count),
         max(kv_used_ratio) over around as kv_rolling_ratio,
-        avg(kv_used_ratio / nullif(running_count, 0)) over around as kv_footprint_ratio,
+        -- sums over windows differ in their last digits
+        round(avg(kv_used_ratio / nullif(running_count, 0)) over around, 9) as kv_footprint_ratio,
         lag(kv_used_ratio) over in_order as previous_kv_ratio,
         lag(running_count) over in_order as previous_running,
         lag(waiting_count + coalesce(swapped_count, 0)) over in_order as previous_waiting,
         preemption_total - lag(preemption_total) over in_order as preemption_change,
+        -- a victim that waits in no sample ran again and spoke: the counter would have moved
+        coalesce(
+            lag(preemption_total) over in_order = first_value(preemption_total) over after_resume,
+            false
+        ) as is_counter_still,
         finished_total - lag(finished_total) over in_order as finished_change
     from int_kv_samples
     window
@@ -45,6 +51,12 @@ rolled as (
             order by ts_ns
             range between cast(threshold('pressure_before_s') * 1e9 as bigint) preceding -- noqa: PRS
             and cast(threshold('pressure_after_s') * 1e9 as bigint) following
+        ),
+        after_resume as (
+            partition by source_id, replica_id, origin
+            order by ts_ns
+            range between cast(threshold('counter_resume_s') * 1e9 as bigint) following -- noqa: PRS
+            and unbounded following
         )
 
 ),
@@ -174,6 +186,7 @@ flagged as (
                         judged.waiting_count >= 1
                         or (
                             judged.is_near_full
+                            and not judged.is_counter_still
                             and judged.interval_ns > threshold('stall_min_ms') * 1e6
                         )
                     )

@@ -96,9 +96,17 @@ from_log as (
         gen_tokens_per_s,
         coalesce(is_action_logged, false) as is_action_logged,
         line_no as sample_no,
-        ts_ns + case when ts_ns % 1000000000 = 0 then 500000000 else 0 end as ts_ns,
+        -- whatever the clock's offset: stamps of whole seconds share their fraction
+        ts_ns + case
+            when
+                min(ts_ns % 1000000000) over file = max(ts_ns % 1000000000) over file
+                and (count(*) over file > 1 or ts_ns % 1000000000 = 0)
+                then 500000000
+            else 0
+        end as ts_ns,
         coalesce(uncertainty_ns, 0) + 500000000 as uncertainty_ns
     from stg_log__stats
+    window file as (partition by source_id)
 
 ),
 
@@ -175,19 +183,25 @@ chained as (
 
 joined as (
 
-    select
-        samples.* replace (
-            coalesce(chained.first_source_id, samples.source_id) as source_id,
-            case
-                when chained.first_source_id is null then samples.sample_no
-                else row_number() over (
-                    partition by samples.level, samples.replica_id, samples.origin
-                    order by samples.ts_ns, samples.source_id, samples.sample_no
-                )
-            end as sample_no
-        )
+    select samples.*
     from samples
     left join chained
+        on
+            samples.replica_id = chained.replica_id
+            and samples.level is not distinct from chained.level
+            and samples.origin = chained.origin
+    where chained.first_source_id is null
+    union all
+    select
+        samples.* replace (
+            chained.first_source_id as source_id,
+            row_number() over (
+                partition by samples.level, samples.replica_id, samples.origin
+                order by samples.ts_ns, samples.source_id, samples.sample_no
+            ) as sample_no
+        )
+    from samples
+    inner join chained
         on
             samples.replica_id = chained.replica_id
             and samples.level is not distinct from chained.level
@@ -195,13 +209,36 @@ joined as (
 
 ),
 
+-- only these gauges can stand still, and they are few next to the lines of a log
+gauged as (
+
+    select distinct
+        source_id,
+        replica_id,
+        origin
+    from joined
+    where origin = 'metrics' and semantics = 'live_tokens'
+
+),
+
 read_again as (
 
     select
-        *,
-        [kv_used_ratio, running_count, waiting_count, preemption_total, prompt_total, gen_total]
-            as readings
+        joined.*,
+        [
+            joined.kv_used_ratio,
+            joined.running_count,
+            joined.waiting_count,
+            joined.preemption_total,
+            joined.prompt_total,
+            joined.gen_total
+        ] as readings
     from joined
+    semi join gauged
+        on
+            joined.source_id = gauged.source_id
+            and joined.replica_id = gauged.replica_id
+            and joined.origin = gauged.origin
 
 ),
 
@@ -241,13 +278,20 @@ spans as (
 -- an engine without running requests may well stand still; a busy one does not
 fresh as (
 
-    select * from spans
+    select * exclude (readings, is_change, stretch_no, stretch_ns) from spans
     where
         is_change
-        or origin != 'metrics'
         or coalesce(semantics, '') != 'live_tokens'
         or coalesce(running_count, 0) = 0
         or stretch_ns < threshold('gauge_plateau_s') * 1e9
+    union all
+    select joined.*
+    from joined
+    anti join gauged
+        on
+            joined.source_id = gauged.source_id
+            and joined.replica_id = gauged.replica_id
+            and joined.origin = gauged.origin
 
 ),
 
@@ -268,40 +312,58 @@ judged as (
 
     select
         *,
-        cast(median(step_ns) over source as bigint) as interval_ns,
+        -- lines of one second have one time
+        cast(median(case when step_ns > 0 then step_ns end) over source as bigint) as interval_ns,
         max(kv_used_ratio) over source as highest_kv_ratio,
         max(running_count) over source as most_running
     from stepped
     window source as (partition by source_id, replica_id, origin)
 
+),
+
+-- samples that the next one does not repeat
+marks as (
+
+    select
+        source_id,
+        replica_id,
+        origin,
+        ts_ns
+    from judged
+    where origin != 'metrics' or coalesce(next_step_ns >= interval_ns // 2, true)
+
 )
 
 select
-    level,
-    replica_id,
-    source_id,
-    origin,
-    semantics,
-    case when highest_kv_ratio > 0 or most_running = 0 then kv_used_ratio end as kv_used_ratio,
-    running_count,
-    waiting_count,
-    swapped_count,
-    preemption_total,
-    finished_total,
-    coalesce(greatest(prompt_change, 0), prompt_tokens_per_s * step_ns / 1e9) as prompt_tokens,
-    coalesce(greatest(gen_change, 0), gen_tokens_per_s * step_ns / 1e9) as gen_tokens,
-    is_action_logged,
-    sample_no,
-    ts_ns,
-    max(
-        case
-            when origin != 'metrics' or coalesce(next_step_ns >= interval_ns // 2, true) then ts_ns
-        end
-    ) over (
-        partition by source_id, replica_id, origin
-        order by ts_ns
-        range between unbounded preceding and coalesce(interval_ns // 2, 1) preceding -- noqa: PRS
-    ) as previous_ts_ns,
-    interval_ns,
-    uncertainty_ns
+    judged.level,
+    judged.replica_id,
+    judged.source_id,
+    judged.origin,
+    judged.semantics,
+    case
+        when judged.highest_kv_ratio > 0 or judged.most_running = 0 then judged.kv_used_ratio
+    end as kv_used_ratio,
+    judged.running_count,
+    judged.waiting_count,
+    judged.swapped_count,
+    judged.preemption_total,
+    judged.finished_total,
+    coalesce(
+        greatest(judged.prompt_change, 0), judged.prompt_tokens_per_s * judged.step_ns / 1e9
+    ) as prompt_tokens,
+    coalesce(
+        greatest(judged.gen_change, 0), judged.gen_tokens_per_s * judged.step_ns / 1e9
+    ) as gen_tokens,
+    judged.is_action_logged,
+    judged.sample_no,
+    judged.ts_ns,
+    marks.ts_ns as previous_ts_ns,
+    judged.interval_ns,
+    judged.uncertainty_ns
 from judged
+asof left join marks
+    on
+        judged.source_id = marks.source_id
+        and judged.replica_id = marks.replica_id
+        and judged.origin = marks.origin
+        and judged.ts_ns - coalesce(judged.interval_ns // 2, 1) >= marks.ts_ns

@@ -12,7 +12,11 @@
 --   kv_used_ratio_mean DOUBLE   mean KV occupancy, 0-1
 --   running_max        BIGINT   most requests running in one replica
 --   waiting_max        BIGINT   most requests waiting in one replica
+--   queued_ratio       DOUBLE   share of busy samples in which requests wait, 0-1
+--   kv_full_ratio      DOUBLE   share of busy samples in which requests wait and KV is at its ceiling, 0-1
+--   running_queued     DOUBLE   median of running requests in one replica while others wait
 --   running_limit      DOUBLE   stated max_num_seqs, null when not stated
+--   step_budget_ratio  DOUBLE   tokens of the median step over max_num_batched_tokens; null without iteration log
 --   dram_use_ratio     DOUBLE   mean share of the peak DRAM bandwidth by hardware counters, null when not counted
 --   read_bytes         DOUBLE   [bytes] weights and mean live KV: what a decode step reads, null when unknown
 with
@@ -24,7 +28,16 @@ occupancy as (
         max(curve.used_ratio) as kv_used_ratio_max,
         favg(curve.used_ratio) as kv_used_ratio_mean,
         max(curve.running_count) as running_max,
-        max(curve.waiting_count) as waiting_max
+        max(curve.waiting_count) as waiting_max,
+        favg(cast(curve.waiting_count > 0 as double))
+        filter (where curve.running_count > 0) as queued_ratio,
+        favg(
+            cast(
+                curve.waiting_count > 0
+                and curve.used_ratio >= threshold('kv_step_ceiling_ratio') as double
+            )
+        ) filter (where curve.running_count > 0) as kv_full_ratio,
+        median(curve.running_count) filter (where curve.waiting_count > 0) as running_queued
     from kv_occupancy as curve
     inner join int_sweep_levels as levels
         on
@@ -132,6 +145,33 @@ limits as (
     from int_engine_limits
     group by level
 
+),
+
+step_tokens as (
+
+    select
+        levels.level,
+        median(
+            coalesce(steps.context_tokens, 0) + coalesce(steps.generation_tokens, 0)
+        ) as step_tokens
+    from stg_log__iterations as steps
+    inner join int_sweep_levels as levels
+        on
+            (levels.origin = 'folder' and steps.level = levels.level)
+            or (steps.ts_ns >= levels.start_ns and steps.ts_ns < levels.end_ns)
+    where not coalesce(steps.is_dummy or steps.is_warmup, false)
+    group by levels.level
+
+),
+
+budgets as (
+
+    select
+        level,
+        number as token_budget
+    from int_settings_effective
+    where name = 'max_num_batched_tokens' and number > 0
+
 )
 
 select
@@ -149,7 +189,14 @@ select
     occupancy.kv_used_ratio_mean,
     occupancy.running_max,
     occupancy.waiting_max,
-    limits.running_limit,
+    occupancy.queued_ratio,
+    occupancy.kv_full_ratio,
+    occupancy.running_queued,
+    case
+        when levels.origin = 'limit' then try_cast(levels.level as double)
+        else limits.running_limit
+    end as running_limit,
+    step_tokens.step_tokens / budgets.token_budget as step_budget_ratio,
     traffic.dram_use_ratio,
     sizes.weight_bytes + occupancy.kv_used_ratio_mean * sizes.kv_pool_bytes as read_bytes
 from int_sweep_levels as levels
@@ -159,5 +206,8 @@ left join preemptions on levels.level = preemptions.level
 left join traffic on levels.level = traffic.level
 left join limits
     on case when levels.origin = 'folder' then levels.level end is not distinct from limits.level
+left join step_tokens on levels.level = step_tokens.level
+left join budgets
+    on case when levels.origin = 'folder' then levels.level end is not distinct from budgets.level
 left join int_model_sizes as sizes
     on case when levels.origin = 'folder' then levels.level end is not distinct from sizes.level

@@ -1,17 +1,19 @@
--- what:  Levels of a sweep, from folders, from a client's tags or from one client file per level.
+-- what:  Levels of a sweep, from folders, a client's tags, one client file per level or what the engine shows.
 -- grain: one row per level
 -- key:   level
 -- columns:
 --   level         VARCHAR  label
---   origin        VARCHAR  folder, tag or file: what tells the levels apart
---   source_id     INTEGER  client file of a tag or file level, null for folders
---   load_no       INTEGER  result object in that file, null for folders and tags
---   tag           VARCHAR  tag of its requests, null for folders and files
---   level_number  DOUBLE   number in the label or the client's concurrency limit
---   start_ns      BIGINT   [ns] first arrival, null for folders and where the client keeps no times
+--   sweep         VARCHAR  sweep of its own that the level belongs to: folder of its label; null when there is one sweep
+--   origin        VARCHAR  folder, tag, file, limit or running: what tells the levels apart
+--   source_id     INTEGER  client file of a tag or file level, else null
+--   load_no       INTEGER  result object in that file, else null
+--   tag           VARCHAR  tag of its requests, else null
+--   level_number  DOUBLE   number in the label, the client's concurrency limit, max_num_seqs or requests in flight
+--   start_ns      BIGINT   [ns] first arrival, or start of the stretch; null for folders and where nothing tells
 --   end_ns        BIGINT   [ns] last end
 -- notes: kernel counters alone make no level: they have no throughput. A tag is a level only when its requests overlap with no other tag and its number is about
---        the number of its requests in flight. A run with one level has no row.
+--        the number of its requests in flight. A client file without times lies where the engine has as many
+--        requests in flight. A folder that holds levels is none itself. Limits and requests in flight: int_sweep_stretches. A run with one level has no row.
 with
 
 folders as (
@@ -26,7 +28,13 @@ folders as (
         cast(null as bigint) as start_ns,
         cast(null as bigint) as end_ns
     from stg_sources
-    where level is not null and role is distinct from 'counters'
+    where
+        level is not null and role is distinct from 'counters'
+        and not exists (
+            select 1
+            from stg_sources as parts
+            where starts_with(parts.level, stg_sources.level || '/')
+        )
     group by level
 
 ),
@@ -137,10 +145,31 @@ files as (
         limits.load_no,
         cast(null as varchar) as tag,
         limits.level_number,
-        case when limits.load_count = 1 then spans.start_ns end as start_ns,
-        case when limits.load_count = 1 then spans.end_ns end as end_ns
+        coalesce(
+            case when limits.load_count = 1 then spans.start_ns end, stretches.start_ns
+        ) as start_ns,
+        coalesce(case when limits.load_count = 1 then spans.end_ns end, stretches.end_ns)
+            as end_ns
     from limits
     left join spans on limits.source_id = spans.source_id
+    left join int_sweep_stretches as stretches
+        on stretches.origin = 'running' and limits.level_number = stretches.level_number
+
+),
+
+seen as (
+
+    select
+        level,
+        origin,
+        cast(null as integer) as source_id,
+        cast(null as integer) as load_no,
+        cast(null as varchar) as tag,
+        level_number,
+        start_ns,
+        end_ns
+    from int_sweep_stretches
+    where is_sweep
 
 ),
 
@@ -160,6 +189,11 @@ offers as (
         *,
         3 as preference
     from files
+    union all
+    select
+        *,
+        case origin when 'limit' then 4 else 5 end as preference
+    from seen
 
 ),
 
@@ -167,13 +201,24 @@ counted as (
 
     select
         *,
-        count(*) over (partition by origin) as level_count
+        count(*) over (partition by origin) as level_count,
+        nullif(regexp_extract(level, '^(.*)/[^/]*$', 1), '') as folder,
+        count(*) over (
+            partition by origin, regexp_extract(level, '^(.*)/[^/]*$', 1)
+        ) as folder_level_count
     from offers
 
 )
 
 select
     level,
+    case
+        when
+            origin = 'folder'
+            and min(folder_level_count) over (partition by origin) > 1
+            and min(folder) over (partition by origin) < max(folder) over (partition by origin)
+            then folder
+    end as sweep,
     origin,
     source_id,
     load_no,

@@ -4,10 +4,11 @@
 -- needs: int_sweep_levels
 -- columns:
 --   level               VARCHAR  label
+--   sweep               VARCHAR  sweep that it belongs to, null when there is one
 --   l2_reuse            VARCHAR  what that hit rate is worth: verdict of the mart l2_reuse
 --   load_kind           VARCHAR  request rate or concurrency: what was raised from level to level
 --   load                DOUBLE   how much of it, null when no file says
---   place_no            BIGINT   place among levels with load and throughput, from 1; else null
+--   place_no            BIGINT   place in its sweep among levels with load and throughput, from 1; else null
 --   level_number        DOUBLE   number in the label
 --   concurrency         DOUBLE   client's limit or the label's number; with rates the mean in flight
 --   request_rate_per_s  DOUBLE   [requests/s] asked for
@@ -22,7 +23,11 @@
 --   kv_used_ratio_max   DOUBLE   highest KV occupancy, 0-1
 --   running_max         BIGINT   most requests running
 --   waiting_max         BIGINT   most requests waiting
+--   queued_ratio        DOUBLE   share of busy samples in which requests wait
+--   kv_full_ratio       DOUBLE   share of busy samples in which requests wait and KV is at its ceiling
+--   running_queued      DOUBLE   median of running requests while others wait
 --   running_limit       DOUBLE   stated max_num_seqs
+--   step_budget_ratio   DOUBLE   tokens of the median step over max_num_batched_tokens
 --   read_bytes          DOUBLE   [bytes] that a decode step reads
 --   dram_use_ratio      DOUBLE   share of the peak DRAM bandwidth: by counters over time, else of profiled kernels
 --   read_hit_ratio      DOUBLE   L2 hit rate of SM reads
@@ -49,6 +54,7 @@ joined as (
 
     select
         levels.level,
+        levels.sweep,
         levels.origin,
         levels.level_number,
         totals.concurrency_limit,
@@ -68,7 +74,11 @@ joined as (
         engine.kv_used_ratio_max,
         engine.running_max,
         engine.waiting_max,
+        engine.queued_ratio,
+        engine.kv_full_ratio,
+        engine.running_queued,
         engine.running_limit,
+        engine.step_budget_ratio,
         engine.read_bytes,
         engine.preemption_count,
         coalesce(
@@ -93,6 +103,7 @@ joined as (
 varied as (
 
     select
+        sweep,
         count(distinct request_rate_per_s) = count(*) as is_rate_raised,
         count(distinct concurrency_limit) = count(*) as is_limit_raised,
         coalesce(
@@ -109,6 +120,7 @@ varied as (
             ) >= 0.5, true
         ) as is_number_load
     from joined
+    group by sweep
 
 ),
 
@@ -126,7 +138,7 @@ loaded as (
             when varied.is_number_load then joined.level_number
         end as concurrency
     from joined
-    cross join varied
+    inner join varied on joined.sweep is not distinct from varied.sweep
 
 ),
 
@@ -143,9 +155,12 @@ stepped as (
 
     select
         *,
-        row_number() over (order by load, level) as place_no,
-        ln(tokens_per_s / lag(tokens_per_s) over (order by load, level))
-        / nullif(ln(load / lag(load) over (order by load, level)), 0) as elasticity
+        row_number() over (partition by sweep order by load, level) as place_no,
+        ln(
+            tokens_per_s / lag(tokens_per_s) over (partition by sweep order by load, level)
+        )
+        / nullif(ln(load / lag(load) over (partition by sweep order by load, level)), 0)
+            as elasticity
     from placed
     where load > 0 and tokens_per_s > 0
 
@@ -153,6 +168,7 @@ stepped as (
 
 select
     placed.level,
+    placed.sweep,
     placed.l2_reuse,
     placed.load_kind,
     placed.load,
@@ -171,7 +187,11 @@ select
     placed.kv_used_ratio_max,
     placed.running_max,
     placed.waiting_max,
+    placed.queued_ratio,
+    placed.kv_full_ratio,
+    placed.running_queued,
     placed.running_limit,
+    placed.step_budget_ratio,
     placed.read_bytes,
     placed.dram_use_ratio,
     placed.read_hit_ratio,

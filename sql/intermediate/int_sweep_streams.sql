@@ -30,7 +30,12 @@ members as (
             )
             or (
                 levels.origin = 'file' and requests.source_id = levels.source_id
-                and levels.start_ns is not null
+                and requests.arrival_ns between levels.start_ns and levels.end_ns
+            )
+            or (
+                levels.origin in ('limit', 'running') and requests.level is null
+                and requests.arrival_ns >= levels.start_ns
+                and requests.arrival_ns < levels.end_ns
             )
     where not requests.is_warmup and not requests.is_error
 

@@ -10,12 +10,26 @@
 --   tokens      INTEGER  tokens in the chunk
 --   gap_ns      BIGINT   [ns] since the previous chunk of the stream, null for the first
 --   ts_ns       BIGINT   [ns] run clock
--- notes: gaps are chunk gaps: equal to ITL only where a chunk is one token. Where a file lists streams in disorder, all rows are sorted, which takes three times as long.
+-- needs: stg_client__tokens
+-- build: view; fifty million rows with their texts take more memory than there is, and the join is cheap
+-- notes: gaps are chunk gaps: equal to ITL only where a chunk is one token. Where a file lists streams in disorder, all rows are sorted at each use.
 with
 
-turns as (
+streams as (
 
-    select coalesce(bool_and(is_in_turn), true) as is_sorted from stg_client__tokens
+    select
+        requests.level,
+        coalesce(requests.replica, matched.replica_id, replicas.replica_id, '0') as replica_id,
+        requests.source_id,
+        requests.request_no
+    from stg_client__requests as requests
+    left join int_client_replicas as replicas
+        on requests.level is not distinct from replicas.level and replicas.request_no is null
+    left join int_client_replicas as matched
+        on
+            requests.source_id = matched.source_id
+            and requests.request_no = matched.request_no
+    where not requests.is_warmup
 
 ),
 
@@ -29,7 +43,7 @@ gaps as (
         gap_ns,
         ts_ns
     from stg_client__tokens
-    where (select turns.is_sorted from turns)
+    where (select int_token_order.is_sorted from int_token_order)
     union all
     select
         source_id,
@@ -41,13 +55,13 @@ gaps as (
         ) as gap_ns,
         ts_ns
     from stg_client__tokens
-    where not (select turns.is_sorted from turns)
+    where not (select int_token_order.is_sorted from int_token_order)
 
 )
 
 select
-    requests.level,
-    coalesce(requests.replica, replicas.replica_id, '0') as replica_id,
+    streams.level,
+    streams.replica_id,
     gaps.source_id,
     gaps.request_no,
     gaps.chunk_no,
@@ -55,7 +69,5 @@ select
     gaps.gap_ns,
     gaps.ts_ns
 from gaps
-inner join stg_client__requests as requests
-    on gaps.source_id = requests.source_id and gaps.request_no = requests.request_no
-left join int_client_replicas as replicas on requests.level is not distinct from replicas.level
-where not requests.is_warmup
+inner join streams
+    on gaps.source_id = streams.source_id and gaps.request_no = streams.request_no

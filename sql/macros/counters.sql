@@ -20,3 +20,15 @@ create or replace temp macro warp_slots(compute_capability) as (
         when compute_capability = '7.5' then 8
     end
 );
+
+-- what:  whether the L2 of a GPU has two partitions whose traffic is counted, null for an unknown compute capability
+-- source: metrics that the profiler offers for each chip: GA100 and GH100 alone have those of the fabric between them
+create or replace temp macro has_l2_partitions(compute_capability) as (
+    compute_capability in ('8.0', '9.0')
+);
+
+-- what:  whether a GPU has HBM memory, null for an unknown compute capability
+-- source: vendor's data sheets of the data-centre parts of each compute capability
+create or replace temp macro has_hbm(compute_capability) as (
+    compute_capability in ('7.0', '8.0', '9.0', '10.0', '10.3')
+);

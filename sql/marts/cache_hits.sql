@@ -170,7 +170,7 @@ together as (
 
 offload_signs as (
 
-    select name from int_metric_values
+    select distinct name from int_metric_values
     union all
     select name from int_settings_effective
     where name = 'host_kv_bytes' and number > 0

@@ -3,6 +3,7 @@
 -- key:   level
 -- columns:
 --   level               VARCHAR  label: sub-folder, stage, tag of a client or its concurrency limit
+--   sweep               VARCHAR  folder of one of several sweeps, each with a knee of its own; null when there is one
 --   load_kind           VARCHAR  concurrency or request rate: what was raised from level to level
 --   cause               VARCHAR  at a knee or saturation: kv, scheduler limit, client, l2, bandwidth, compute, bandwidth or compute; null when nothing shows it
 --   reason              VARCHAR  what shows the cause, or on every row why neither knee nor saturation is claimed
@@ -23,13 +24,15 @@
 --   running_max         BIGINT   most requests running
 --   waiting_max         BIGINT   most requests waiting
 --   preemption_count    BIGINT   preemptions, null when not recorded
---   place_no            BIGINT   place in the order of load, null without load or throughput
---   is_knee             BOOLEAN  last level before elasticity falls below 0.5; the knee lies between it and the next level
+--   knee_min_load       DOUBLE   at the knee: lower bound of the load at which elasticity falls below 0.5
+--   knee_max_load       DOUBLE   at the knee: upper bound of it
+--   place_no            BIGINT   place in the order of load of its sweep, null without load or throughput
+--   is_knee             BOOLEAN  last level before elasticity falls below 0.5
 --   is_saturation       BOOLEAN  first level with 95 % of a reached plateau
 --   is_hit_collapse     BOOLEAN  last level before the L2 hit rate of SM reads collapses
 --   is_client_late      BOOLEAN  the client sent fewer requests per second than asked for
--- notes: empty unless the run has at least two levels. A knee needs two levels on each side, a
---        saturation a plateau of three levels; without them none is claimed.
+-- notes: empty unless the run has at least two levels. A knee needs two levels on each side and loads 1.4
+--        times apart, a saturation a plateau of three levels; without them none is claimed.
 with
 
 measures as (
@@ -52,6 +55,7 @@ causes as (
 
 select
     measures.level,
+    measures.sweep,
     measures.load_kind,
     causes.cause,
     case
@@ -60,6 +64,7 @@ select
         when
             coalesce(knees.level_count, 0)
             < 2 * threshold('knee_side_levels') then 'too few levels'
+        when knees.is_scattered then 'throughput scatters too much from level to level'
         else 'no knee with enough levels on both sides'
     end as reason,
     measures.l2_reuse,
@@ -77,6 +82,8 @@ select
     measures.running_max,
     measures.waiting_max,
     measures.preemption_count,
+    case when measures.place_no = knees.knee_place then knees.knee_min_load end as knee_min_load,
+    case when measures.place_no = knees.knee_place then knees.knee_max_load end as knee_max_load,
     measures.place_no,
     coalesce(measures.place_no = knees.knee_place, false) as is_knee,
     coalesce(measures.place_no = knees.saturation_place, false) as is_saturation,
@@ -86,5 +93,8 @@ select
         < threshold('sweep_late_ratio') * measures.request_rate_per_s, false
     ) as is_client_late
 from measures
-left join knees on knees.level_count is not null
-left join causes on measures.place_no = causes.place_no
+left join knees on measures.sweep is not distinct from knees.sweep
+left join causes
+    on
+        measures.sweep is not distinct from causes.sweep
+        and measures.place_no = causes.place_no

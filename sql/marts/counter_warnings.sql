@@ -25,8 +25,7 @@ kernels as (
         profiled.*,
         staged.is_clock_locked,
         measured.has_bad_hit,
-        coalesce(profiled.compute_capability in ('7.0', '8.0', '9.0', '10.0', '10.3'), false)
-            as has_hbm
+        coalesce(has_hbm(profiled.compute_capability), false) as is_hbm
     from profiled_kernels as profiled
     inner join stg_ncu__kernels as staged
         on profiled.source_id = staged.source_id and profiled.kernel_no = staged.kernel_no
@@ -47,12 +46,12 @@ counted as (
         count(*) filter (where has_bad_hit) as bad_hit_count,
         count(*) filter (where hit_basis <> 'absent' or dram_bytes is not null) as memory_count,
         count(*) filter (
-            where hit_basis = 'all_clients' and compute_capability in ('8.0', '9.0')
+            where hit_basis = 'all_clients' and has_l2_partitions(compute_capability)
         ) as fabric_count,
         count(*) filter (
             where
             peak_basis = 'measured_clock'
-            and not has_hbm
+            and not is_hbm
             and dram_busy_ratio - dram_use_ratio > threshold('counter_overhead_ratio')
         ) as overhead_count,
         count(*) filter (where regexp_matches(lower(gpu_name), '\bmig\b|vgpu|^grid '))
@@ -85,6 +84,7 @@ triggers as (
         coalesce(sessions.replay_mode, '') as replay_mode,
         sessions.has_options,
         sessions.is_refused,
+        sessions.is_cut,
         coalesce(memory_shares.share, 0) as memory_share
     from sessions
     left join counted on sessions.source_id = counted.kernel_source_id
@@ -107,7 +107,7 @@ found as (
             },
             {
                 'name': 'clocks_locked', 'count': nullif(locked_count, 0), 'is_met':
-                clock_control = 'base' or locked_count > 0
+                clock_control not in ('', 'none') or locked_count > 0
             },
             {
                 'name': 'serialised', 'count': null, 'is_met':
@@ -126,7 +126,7 @@ found as (
             { 'name': 'settings_unknown', 'count': null, 'is_met': not has_options },
             {
                 'name': 'partial_file', 'count': read_kernel_count, 'is_met':
-                stated_kernel_count > read_kernel_count
+                is_cut or stated_kernel_count > read_kernel_count
             },
             { 'name': 'permission_denied', 'count': null, 'is_met': is_refused },
             {
@@ -147,8 +147,11 @@ select
     case
         when texts.warning = 'partial_file'
             then
-                texts.meaning || ' (' || found.read_kernel_count || ' of at least '
-                || found.stated_kernel_count || ')'
+                texts.meaning || ' (' || found.read_kernel_count || case
+                    when found.stated_kernel_count > found.read_kernel_count
+                        then ' of at least ' || found.stated_kernel_count
+                    else ' are there, how many are missing is not known'
+                end || ')'
         else texts.meaning
     end as meaning,
     cast(found.trigger.count as bigint) as kernel_count

@@ -37,9 +37,11 @@ quality as (
         origin,
         case
             when origin = 'metrics' and median(interval_ns) <= 1500000000 then 1
-            when origin = 'iterations' then 2
-            when origin = 'metrics' then 3
-            else 4
+            -- statistics of every step know the queue, too
+            when origin = 'log' and median(interval_ns) <= 200000000 then 2
+            when origin = 'iterations' then 3
+            when origin = 'metrics' then 4
+            else 5
         end as preference
     from int_kv_samples
     where kv_used_ratio is not null

@@ -77,7 +77,7 @@ flagged as (
                 end,
                 case when not has_options then 'settings_unknown' end,
                 case
-                    when hit_basis = 'all_clients' and compute_capability in ('8.0', '9.0')
+                    when hit_basis = 'all_clients' and has_l2_partitions(compute_capability)
                         then 'fabric_counted_twice'
                 end
             ]

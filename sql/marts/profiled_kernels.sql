@@ -188,7 +188,7 @@ select
         when not is_l2 and memory_stall_ratio >= threshold('counter_memory_stall_ratio')
             then 'memory latency'
         when not is_l2 then 'other stalls'
-        when compute_capability in ('8.0', '9.0') then 'fabric not collected'
+        when has_l2_partitions(compute_capability) then 'fabric not collected'
         when is_l2 then 'no fabric metric'
     end as cause,
     case

@@ -38,7 +38,7 @@ measured as (
 
     select
         requests.level,
-        coalesce(requests.replica, replicas.replica_id, '0') as replica_id,
+        coalesce(requests.replica, matched.replica_id, replicas.replica_id, '0') as replica_id,
         requests.source_id,
         requests.request_no,
         requests.request_id,
@@ -61,7 +61,10 @@ measured as (
         requests.first_token_ns,
         requests.end_ns
     from stg_client__requests as requests
-    left join int_client_replicas as replicas on requests.level is not distinct from replicas.level
+    left join int_client_replicas as replicas
+        on requests.level is not distinct from replicas.level and replicas.request_no is null
+    left join int_client_replicas as matched
+        on requests.source_id = matched.source_id and requests.request_no = matched.request_no
     left join int_token_streams as streams
         on requests.source_id = streams.source_id and requests.request_no = streams.request_no
 

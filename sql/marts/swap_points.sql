@@ -7,7 +7,7 @@
 --   swap_point_id        BIGINT   number in the run, in order of time
 --   series_id            BIGINT   episodes close together share it
 --   class                VARCHAR  confirmed, probable or pressure
---   mechanism            VARCHAR  recompute, swap, retract, offload or unknown
+--   mechanism            VARCHAR  recompute, swap, retract, pause, offload or unknown
 --   e_proof              VARCHAR  counter, log, resume, copies, gauges; null when only admission was blocked
 --   l_status             VARCHAR  worse, not_worse or not_measurable
 --   l_reason             VARCHAR  which measure is worse, or why none can tell
@@ -128,6 +128,7 @@ joined as (
         case
             when episodes.mode is not null then episodes.mode
             when facts.engine = 'sglang' then 'retract'
+            when contains(episodes.evidence, 'pause (log)') then 'pause'
             when
                 facts.engine_generation = 'V1' or contains(episodes.evidence, 'recompute_step')
                 then 'recompute'

@@ -79,8 +79,8 @@ arrived as (
             partition by arrivals.source_id, arrivals.request_no
             order by arrivals.ts_ns, arrivals.chunk_no
         ) as tokens,
-        min(arrivals.ts_ns) over (partition by arrivals.source_id, arrivals.request_no)
-            as first_ns,
+        requests.request_id,
+        requests.arrival_ns,
         arrivals.ts_ns
     from framed
     inner join int_token_arrivals as arrivals
@@ -89,6 +89,8 @@ arrived as (
             and framed.level is not distinct from arrivals.level
             and framed.start_ns <= arrivals.ts_ns
             and framed.end_ns > arrivals.ts_ns
+    inner join requests
+        on arrivals.source_id = requests.source_id and arrivals.request_no = requests.request_no
     left join hit
         on arrivals.source_id = hit.source_id and arrivals.request_no = hit.request_no
     -- victims of later stalls are neither the story nor bystanders
@@ -106,7 +108,8 @@ numbered as (
             order by
                 case when is_victim then 0 else 1 end,
                 -gap_ms nulls last,
-                first_ns,
+                arrival_ns,
+                request_id,
                 source_id,
                 request_no
         ) as stream_no,
@@ -137,14 +140,12 @@ select
     kept.swap_point_id,
     kept.source_id,
     kept.request_no,
-    any_value(requests.request_id) as request_id,
+    any_value(kept.request_id) as request_id,
     any_value(kept.stream_no) as stream_no,
     cast(max(kept.tokens) as bigint) as tokens,
     any_value(kept.is_victim) as is_victim,
     max(kept.ts_ns) as ts_ns
 from kept
-inner join requests
-    on kept.source_id = requests.source_id and kept.request_no = requests.request_no
 group by
     kept.level,
     kept.replica_id,

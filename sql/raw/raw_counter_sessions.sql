@@ -17,7 +17,8 @@
 --   read_kernel_count    BIGINT   profiled kernels and ranges that could be read
 --   stated_kernel_count  BIGINT   profiled kernels and ranges that the file says it holds, null when it does not say
 --   has_options          BOOLEAN  the file holds the profiler's options
---   is_refused           BOOLEAN  the driver refused access to the counters
+--   is_refused           BOOLEAN  the driver refused access to the counters, or another tool held them
+--   is_cut               BOOLEAN  the file ends too early or is broken
 -- notes: options that the command line leaves out have the tool's defaults. Paths, host, user and the
 --        profiled command stay in the file.
 select
@@ -36,5 +37,6 @@ select
     cast(null as bigint) as read_kernel_count,
     cast(null as bigint) as stated_kernel_count,
     cast(null as boolean) as has_options,
-    cast(null as boolean) as is_refused
+    cast(null as boolean) as is_refused,
+    cast(null as boolean) as is_cut
 where false

@@ -2,7 +2,6 @@
 -- grain: one row per request and chunk
 -- key:   source_id, request_no, chunk_no
 -- columns:
---   level       VARCHAR  level of a sweep
 --   source_id   INTEGER  client file
 --   request_no  BIGINT   request
 --   chunk_no    INTEGER  number in the stream
@@ -12,7 +11,6 @@
 --   ts_ns       BIGINT   [ns] run clock
 -- notes: readers write streams whole and in order; gap_ns holds only where is_in_turn does for every row.
 select
-    sources.level,
     entries.source_id,
     entries.request_no,
     entries.chunk_no,

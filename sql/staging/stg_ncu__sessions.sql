@@ -19,7 +19,8 @@
 --   read_kernel_count    BIGINT   profiled kernels and ranges that could be read
 --   stated_kernel_count  BIGINT   profiled kernels and ranges that the file says it holds, null when it does not say
 --   has_options          BOOLEAN  the file holds the profiler's options
---   is_refused           BOOLEAN  the driver refused access to the counters
+--   is_refused           BOOLEAN  the driver refused access to the counters, or another tool held them
+--   is_cut               BOOLEAN  the file ends too early or is broken
 select
     sources.level,
     sessions.source_id,
@@ -42,6 +43,7 @@ select
     sessions.read_kernel_count,
     sessions.stated_kernel_count,
     coalesce(sessions.has_options, false) as has_options,
-    coalesce(sessions.is_refused, false) as is_refused
+    coalesce(sessions.is_refused, false) as is_refused,
+    coalesce(sessions.is_cut, false) as is_cut
 from raw_counter_sessions as sessions
 inner join stg_sources as sources on sessions.source_id = sources.source_id

@@ -1,4 +1,4 @@
-"""CPU time and memory of a raw page of Nsight Compute of 100 MB: the reader alone, and a whole ingest.
+"""CPU time and memory of 100 MB of Nsight Compute counters: raw page and report, read alone and ingested.
 
 ``make bench`` runs it. Each figure is of a child process of its own.
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.benchmarks.bench_diagnose import COMMAND, run_child
-from tests.builders_ncu import RAW
+from tests.builders_ncu import CORPUS, NO_CORPUS, RAW
 from tests.builders_ncu_sweep import Counted
 
 SIZE_BYTES = 100_000_000
@@ -95,3 +95,23 @@ def test_ingest(raw_page: Path, tmp_path: Path) -> None:
     )
     assert usage.cpu_s <= INGEST_CPU_S
     assert usage.peak_mib <= INGEST_MIB
+
+
+_READ_REPORT = _READ.replace("nsight_compute_csv", "nsight_compute_report")
+RECORDED = CORPUS / "ESMM-Research/a10g_roofline_c4.ncu-rep"
+REPORT_CPU_S = 2.5
+REPORT_MIB = 400
+
+
+@pytest.mark.benchmark
+@pytest.mark.skipif(not RECORDED.is_file(), reason=NO_CORPUS)
+def test_report_alone(tmp_path: Path) -> None:
+    """A recorded report whose blocks follow each other again and again: values among sources and rules."""
+    data = RECORDED.read_bytes()
+    start = 8 + int.from_bytes(data[4:8], "little")
+    path = tmp_path / "decode.ncu-rep"
+    path.write_bytes(data[:start] + data[start:] * (SIZE_BYTES // (len(data) - start) + 1))
+    usage = run_child([sys.executable, "-c", _READ_REPORT, path], tmp_path)
+    print(f"\nreport of 100 MB, reader alone: {usage.cpu_s:.2f} s CPU, peak {usage.peak_mib} MiB")
+    assert usage.cpu_s <= REPORT_CPU_S
+    assert usage.peak_mib <= REPORT_MIB

@@ -14,6 +14,7 @@ from tests.benchmarks.bench_diagnose import COMMAND, run_child
 from tests.benchmarks.serving_inputs import (
     write_kvcliff_client,
     write_scrapes,
+    write_sglang_bench,
     write_vllm_bench,
     write_vllm_log,
 )
@@ -56,6 +57,7 @@ INPUTS = (
     Input("server.log", lambda path: write_vllm_log(path, 1000 * MEGABYTE), 2500),
     Input("metrics.prom", lambda path: write_scrapes(path, 200 * MEGABYTE), 1000),
     Input("bench.json", lambda path: write_vllm_bench(path, REQUEST_COUNT, TOKEN_COUNT), 3000),
+    Input("sglang.jsonl", lambda path: write_sglang_bench(path, REQUEST_COUNT, TOKEN_COUNT), 3000),
     Input("requests.jsonl", lambda path: write_kvcliff_client(path, REQUEST_COUNT, TOKEN_COUNT), 3000),
 )
 

@@ -1,15 +1,20 @@
-"""The reference of the main job: kernel sums and the split by step, with pandas and sqlite3, written plainly.
+"""The reference of the main job with pandas and sqlite3: sums, split, idle time, hidden copies.
 
 python -m tests.benchmarks.reference_split EXPORT.sqlite
 
-Prints the seconds of GPU time by kernel name (how many names) and by kind of step.
+Prints how many names kernels have, the seconds of GPU time by kind of step, how long each kind waited for its
+first kernel behind an idle GPU, and which share of the copies lies under kernels. Nothing is stored, and no
+kernel is given a phase by its name.
 """
 
 import sqlite3
 import sys
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
+_Array = np.ndarray[Any, Any]
 _STEP = r"execute_context_(?P<context>\d+)\(\d+\)_generation_(?P<generation>\d+)\(\d+\)"
 
 
@@ -45,8 +50,46 @@ def main(path: str) -> None:
         by="globalTid",
     )
     split.loc[split["call_ns"] > split["step_end_ns"], "kind"] = "other"
-    seconds = split.fillna({"kind": "other"}).groupby("kind")["busy_ns"].sum() / 1e9
+    split = split.fillna({"kind": "other"})
+    seconds = split.groupby("kind")["busy_ns"].sum() / 1e9
     print(len(sums), seconds.round(3).to_dict())
+    print(_idle_seconds(split), _hidden_ratio(kernels, db))
+
+
+def _idle_seconds(split: pd.DataFrame) -> dict[str, float]:
+    """Return the idle time of the GPU before a kernel, by kind of step."""
+    ordered = split.sort_values(["deviceId", "start"])
+    busy_until = ordered.groupby("deviceId")["end"].cummax().groupby(ordered["deviceId"]).shift()
+    idle = (ordered["start"] - busy_until).clip(lower=0).fillna(0)
+    seconds: dict[str, float] = (idle.groupby(ordered["kind"]).sum() / 1e9).round(3).to_dict()
+    return seconds
+
+
+def _hidden_ratio(kernels: pd.DataFrame, db: sqlite3.Connection) -> float:
+    """Return which share of the copies' time lies under kernels of their device."""
+    copies = pd.read_sql_query("select start, end, deviceId from CUPTI_ACTIVITY_KIND_MEMCPY", db)
+    hidden_ns = 0
+    for device, part in kernels.sort_values("start").groupby("deviceId"):
+        end = part["end"].cummax()
+        is_first = part["start"] > end.shift(fill_value=-1)
+        begins = part["start"][is_first].to_numpy()
+        ends = end.groupby(is_first.cumsum()).max().to_numpy()
+        before = np.concatenate([[0], np.cumsum(ends - begins)])
+        own = copies[copies["deviceId"] == device]
+        until_end, until_start = (
+            _busy_until(own[name].to_numpy(), begins, ends, before) for name in ("end", "start")
+        )
+        hidden_ns += int((until_end - until_start).sum())
+    return round(hidden_ns / max(int((copies["end"] - copies["start"]).sum()), 1), 3)
+
+
+def _busy_until(times: _Array, begins: _Array, ends: _Array, before: _Array) -> _Array:
+    """Return how long a device was busy until each time, by its busy intervals and the sums before each."""
+    place = np.searchsorted(begins, times, side="right")
+    last = np.maximum(place - 1, 0)
+    inside = np.where(place > 0, np.minimum(times, ends[last]) - begins[last], 0)
+    busy_ns: _Array = before[last] + inside
+    return busy_ns
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Large serving inputs for speed measurements: an engine log, concatenated scrapes, client results."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 _START_S = 1_790_000_000
@@ -132,6 +132,30 @@ def write_vllm_bench(path: Path, request_count: int, token_count: int) -> None:
         "start_times": [5000.0 + number / 100 for number in range(request_count)],
         "errors": [""] * request_count,
     }
+    _write_gaps(path, {**totals, **arrays}, request_count, token_count)
+
+
+def write_sglang_bench(path: Path, request_count: int, token_count: int) -> None:
+    """Write a detailed result of SGLang's ``bench_serving`` with a gap for every token."""
+    totals = {
+        "backend": "sglang",
+        "dataset_name": "random",
+        "request_rate": "inf",
+        "max_concurrency": 64,
+        "duration": 1000.0,
+        "completed": request_count,
+        "total_input_tokens": 512 * request_count,
+        "total_output_tokens": token_count * request_count,
+        "input_lens": [512] * request_count,
+        "output_lens": [token_count] * request_count,
+        "ttfts": [0.1 + number % 50 / 1000 for number in range(request_count)],
+        "errors": [""] * request_count,
+    }
+    _write_gaps(path, totals, request_count, token_count)
+
+
+def _write_gaps(path: Path, members: Mapping[str, object], request_count: int, token_count: int) -> None:
+    """Write an object of the given members and the gaps of all requests behind them."""
     rows = [
         json.dumps(
             [round(0.02 + (step * 7 + row) % 97 / 1e4 + 1.23e-5, 9) for step in range(token_count - 1)]
@@ -139,7 +163,7 @@ def write_vllm_bench(path: Path, request_count: int, token_count: int) -> None:
         for row in range(16)
     ]
     with path.open("w", encoding="ascii") as file:
-        file.write(json.dumps({**totals, **arrays})[:-1] + ', "itls": [')
+        file.write(json.dumps(members)[:-1] + ', "itls": [')
         for number in range(request_count):
             file.write((", " if number else "") + rows[number % len(rows)])
         file.write("]}\n")

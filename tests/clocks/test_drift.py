@@ -5,45 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from builders_clocks import SHIFTED_COLUMNS, YEAR_NS, Clock, Load, Run, S, read_files
+from builders_clocks import YEAR_NS, Load, Run, S, distort, holds, read_files
 
 VLLM_CPU = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "serving_runs" / "vllm_cpu"
 LOG_TRUTH_NS = (
     int((datetime(2026, 11, 30, tzinfo=UTC) - datetime(2000, 11, 30, tzinfo=UTC)).total_seconds()) * S
 )
-PPM = 1_000_000
-
-
-def distort(run: Run, path: str, *, shift_ns: int, drift_ppm: int) -> tuple[int, int]:
-    """Let the clock of a source run ahead and too fast.
-
-    Returns:
-        How far it is ahead at the first and at the last time of the source [ns].
-    """
-    source_id = run.ids[path]
-    spans = [
-        run.con.execute(
-            f"select min({name}), max({name}) from {table} where source_id = ?", [source_id]
-        ).fetchone()
-        for table, names in SHIFTED_COLUMNS.items()
-        for name in names
-    ]
-    first = min(span[0] for span in spans if span is not None and span[0] is not None)
-    last = max(span[1] for span in spans if span is not None and span[1] is not None)
-    for table, names in SHIFTED_COLUMNS.items():
-        moves = ", ".join(
-            f"{name} = {name} + ({shift_ns}) + ({name} - ({first})) * ({drift_ppm}) // {PPM}"
-            for name in names
-        )
-        run.con.execute(f"update {table} set {moves} where source_id = ?", [source_id])
-    return shift_ns, shift_ns + (last - first) * drift_ppm // PPM
-
-
-def holds(clock: Clock, truth_ns: int, ahead_ns: tuple[int, int]) -> bool:
-    """Return whether the stated uncertainty covers the clock's error at both ends of the source."""
-    return clock.uncertainty_ns is not None and all(
-        abs(clock.offset_ns - (truth_ns - ahead)) <= clock.uncertainty_ns for ahead in ahead_ns
-    )
 
 
 @pytest.fixture(scope="module")

@@ -53,9 +53,39 @@ def test_the_reason_says_what_the_hits_saved_and_what_they_could_not(hit_run):
     add_rows(hit_run, "swap_points", swap_point(lost_s=40.0))
     ledger = {"replica_id": "0", "step_class": "prefill", "line": "measured", "tokens_per_s": 460.0}
     add_rows(hit_run, "bandwidth_ledger", ledger)
-    assert (_evaluate(hit_run).reason or "").endswith(
+    assert (
         "the hits saved the prefill of 920 prompt tokens (about 2 s of it), but not the 40 s that streams "
         "stood still in all"
+    ) in (_evaluate(hit_run).reason or "")
+
+
+def test_the_reason_ranks_what_costs_the_streams_time(hit_run):
+    add_rows(hit_run, "swap_points", swap_point(lost_s=40.0))
+    # 900 tokens at 20 ms of reading; three steps with a prompt, each 0.5 s longer than a plain one, for 8.
+    add_rows(hit_run, "token_latency", latency_row(1, 20.0, 30.0, token_count=100))
+    floor = {"replica_id": "0", "step_class": "decode", "line": "floor", "time_ms": 20.0}
+    add_rows(hit_run, "bandwidth_ledger", floor)
+    hit_run.execute(
+        "create temp table step_times (level varchar, replica_id varchar, origin varchar, "
+        "step_class varchar, step_count bigint, elapsed_p50_ms double, elapsed_total_s double, "
+        "sequence_count double)"
+    )
+    step = {"replica_id": "0", "origin": "iterations", "step_count": 3}
+    decode = {**step, "step_class": "decode", "elapsed_p50_ms": 20.0}
+    mixed = {**step, "step_class": "mixed", "elapsed_total_s": 1.56, "sequence_count": 8.0}
+    add_rows(hit_run, "step_times", decode, mixed)
+    assert (_evaluate(hit_run).reason or "").endswith(
+        "time of all streams together: preemption 40 s, bytes of decode 18 s, prefills in the batch 12 s; "
+        "cannot tell: loads from slower tiers (no trace of copies)"
+    )
+
+
+def test_what_was_not_measured_has_no_price(hit_run):
+    add_rows(hit_run, "swap_points", swap_point(lost_s=None, victim_count=None))
+    assert (_evaluate(hit_run).reason or "").endswith(
+        "cannot tell: preemption (no token times), bytes of decode (needs the model's shape, the GPU's "
+        "bandwidth and token counts), loads from slower tiers (no trace of copies), prefills in the batch "
+        "(no times of mixed steps)"
     )
 
 

@@ -286,3 +286,49 @@ def test_clock_that_events_contradict_is_named(con):
         "Clocks disagreed: the clock of f2 was 2.500 s ahead; events that the files share contradict "
         "the times they state, and the report goes by the events."
     )
+
+
+def _stop(con, *seconds):
+    for second in seconds:
+        add_rows(
+            con,
+            "engine_events",
+            {"replica_id": "0", "kind": "profiler_stop", "ts_ns": START + second * S, "error_ns": S // 2},
+        )
+
+
+def test_a_profiler_that_stops_is_told_though_nothing_jumped(con):
+    _stop(con, 10, 14)
+    (result,) = other_jump.FINDING.evaluate(con)
+    assert (result.verdict, result.severity) == ("found", "info")
+    assert result.summary.startswith("A profiler took 4 s to stop at 10:00:10.0 UTC")
+    assert result.summary.endswith("it stood still, not for KV; no token latency jumped with it.")
+
+
+def test_one_line_of_a_profiler_says_nothing_of_a_stop(con):
+    _stop(con, 10)
+    assert other_jump.FINDING.evaluate(con)[0].verdict == "cannot_tell"
+
+
+def test_a_jump_by_the_profiler_is_told_once(con):
+    _stop(con, 10, 14)
+    add_rows(con, "latency_jumps", _jump(cause="profiler"))
+    assert len(other_jump.FINDING.evaluate(con)) == 1
+
+
+def _growing(con, growth, *, kv_growth=3.0):
+    for second in range(40):
+        share = second / 39
+        latency = latency_row(second, 15.0 * (1 + (growth - 1) * share), 30.0)
+        add_rows(con, "token_latency", {**latency, "running_count": 2.0})
+        add_rows(con, "kv_occupancy", kv_row(second, 0.1 * (1 + (kv_growth - 1) * share)))
+
+
+@pytest.mark.parametrize(
+    ("growth", "kv_growth", "is_told"), [(1.6, 3.0, True), (1.1, 3.0, False), (1.6, 1.1, False)]
+)
+def test_contexts_that_grow_are_no_jump(con, growth, kv_growth, is_told):
+    _growing(con, growth, kv_growth=kv_growth)
+    (result,) = other_jump.FINDING.evaluate(con)
+    assert result.verdict == "not_found"
+    assert ("contexts grew longer" in result.summary) == is_told

@@ -253,10 +253,59 @@ def test_a_bug_in_one_run_does_not_stop_the_others(
         raise StoreError("the run was stored by another version of kvcliff")
 
     monkeypatch.setattr(night, "write_report", unwritable)
-    assert nightly().exit_code == 4
+    done = nightly()
+    assert done.exit_code == data(tmp_path)["exit_code"] == 70
     assert "ZeroDivisionError" in data(tmp_path)["set_aside"][0]["reason"]
     assert verdicts(tmp_path) == {"night-01": "learning"}
     assert len(data(tmp_path)["report_problems"]) == 1
+    sentence, hint = done.stderr.splitlines()[-2:]
+    assert sentence.startswith(
+        "error: night-00: kvcliff failed on something it did not expect (ZeroDivisionE"
+    )
+    assert hint == "  hint: repeat it alone for the traceback: kvcliff --debug diagnose ROOT/night-00"
+
+
+@pytest.mark.parametrize("step", ["write_report", "compare_runs"])
+def test_a_bug_after_the_reading_is_told_and_is_exit_70(
+    step: str, nightly: Pass, same: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_root(tmp_path / "root", run_count=2, has_broken=False)
+    real = getattr(night, step)
+    calls = iter(range(9))
+
+    def faulty(*rest: Any, **more: Any) -> Any:
+        if next(calls) == 0:
+            raise ZeroDivisionError
+        return real(*rest, **more)
+
+    monkeypatch.setattr(night, step, faulty)
+    done = nightly("--format", "json")
+    envelope = json.loads(done.stdout)
+    assert (done.exit_code, envelope["status"]) == (70, "partial")
+    error = envelope["errors"][-1]
+    assert error["code"] == "internal_error"
+    assert "ZeroDivisionError" in error["message"]
+    assert "ZeroDivisionError" in envelope["data"]["summary"]
+    run_id = str(run_ids(tmp_path)["night-00"])
+    commands = {"write_report": f"report {run_id}", "compare_runs": f"compare {run_id} {run_id}"}
+    assert error["hint"].endswith(f": kvcliff --debug {commands[step]} --db DATABASE")
+    assert set(verdicts(tmp_path)) == {"night-00", "night-01"}
+
+
+def test_a_gate_that_trips_outranks_a_bug(
+    nightly: Pass, same: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_root(tmp_path / "root", run_count=1)
+
+    def faulty(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(night, "write_report", faulty)
+    (tmp_path / "p.toml").write_text("[gate]\nbroken_run = 'fail'\n", encoding="utf-8")
+    assert nightly("--policy", str(tmp_path / "p.toml")).exit_code == 10
+    envelope = json.loads((tmp_path / "work" / "out" / "nightly.json").read_text(encoding="utf-8"))
+    assert [error["code"] for error in envelope["errors"]] == ["gate_tripped", "internal_error"]
+    assert nightly().exit_code == 70, "the report is still missing"
 
 
 def test_quarantine_of_the_policy(nightly: Pass, same: Asked, tmp_path: Path) -> None:

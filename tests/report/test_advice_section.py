@@ -9,11 +9,9 @@ from typing import Any
 
 import duckdb
 import pytest
-from click.testing import CliRunner
 
 from builders_advice import facts_with
 from builders_raw import build
-from kvcliff.cli.root import root
 from kvcliff.findings.advice_words import (
     CHANGES,
     STATES,
@@ -24,7 +22,7 @@ from kvcliff.findings.advice_words import (
     row_filter,
 )
 from kvcliff.findings.cited import CitedSentence
-from kvcliff.report.advice_section import cited_sentences
+from kvcliff.report.focus import choose_focus
 from kvcliff.store.catalog import run_table_names
 from kvcliff.store.database import expose_run
 
@@ -35,14 +33,9 @@ NAMES = re.compile(r"\b(?:FP8|INT4)\b")
 NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
 
 
-@pytest.fixture(scope="module")
-def diagnosed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("advice")
-    for story in STORIES:
-        arguments = ["diagnose", str(TRACES / story), "--db", str(folder / "runs.duckdb")]
-        result = CliRunner().invoke(root, [*arguments, "-o", str(folder / story)])
-        assert result.exit_code == 0, result.output
-    return folder
+@pytest.fixture
+def diagnosed(diagnosed_stories: Path) -> Path:
+    return diagnosed_stories
 
 
 @contextmanager
@@ -52,6 +45,15 @@ def exposed(folder: Path, story: str) -> Iterator[duckdb.DuckDBPyConnection]:
         (run_id,) = con.execute("select run_id from runs where name = ?", [story]).fetchall()[0]
         expose_run(con, run_id, sorted(run_table_names(con)))
         yield con
+
+
+def cited_sentences(con: duckdb.DuckDBPyConnection) -> tuple[CitedSentence, ...]:
+    """Return every sentence of advice in the report of a run."""
+    focus = choose_focus(con)
+    assert focus is not None
+    rows = read_advice(con, focus.level, focus.replica_id)
+    ceilings = ceiling_sentences(con, focus.level, focus.replica_id) if rows else ()
+    return (*advice_sentences(rows), *refusal_sentences(rows), *ceilings)
 
 
 def assert_cited(con: duckdb.DuckDBPyConnection, sentence: CitedSentence) -> None:

@@ -8,9 +8,6 @@ from typing import Any
 
 import duckdb
 import pytest
-from click.testing import CliRunner
-
-from kvcliff.cli.root import root
 
 TRACES = Path(__file__).parents[2] / "sample_traces"
 STORIES = tuple(sorted(path.name for path in TRACES.iterdir() if path.is_dir()))
@@ -37,13 +34,9 @@ def _hit_ratio(rows: list[Row], tier: str) -> float:
     return sum(row["hit_tokens"] for row in own) / sum(row["lookup_tokens"] for row in own)
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("evidence") / "runs.duckdb"
-    for story in STORIES:
-        result = CliRunner().invoke(root, ["ingest", str(TRACES / story), "--db", str(path)])
-        assert result.exit_code == 0, result.output
-    return path
+@pytest.fixture
+def store(diagnosed_stories: Path) -> Path:
+    return diagnosed_stories / "runs.duckdb"
 
 
 def _query(store: Path, sql: str, *parameters: object) -> list[Row]:

@@ -42,10 +42,12 @@ def test_one_level_has_no_figure(con):
 
 
 def test_knee_and_saturation_are_named_with_their_range(con):
-    _levels(con, 1, 2, 4, 8, 16, at_4={"is_knee": True}, at_8={"is_saturation": True})
+    _levels(
+        con, 1, 2, 4, 8, 16, at_4={"knee_min_load": 3.5, "knee_max_load": 6.25}, at_8={"is_saturation": True}
+    )
     drawn = _draw(con)
     assert {"tokens/s", "ITL p99", "ITL p50", "knee", "saturation", "requests at once"} <= _texts(drawn)
-    assert "between 4 and 8: no level in between was measured" in drawn.caption
+    assert "between 3.5 and 6.25: between levels throughput is not known" in drawn.caption
     assert "saturation at 8" in drawn.caption
 
 
@@ -75,3 +77,11 @@ def test_request_rates_are_named(con):
 def test_same_levels_same_bytes(con):
     _levels(con, 1, 2, 4, 8, 16, at_4={"is_knee": True})
     assert _draw(con).svg == _draw(con).svg
+
+
+def test_several_sweeps_have_a_curve_each(con):
+    _levels(con, 1, 2, 4, at_1={"sweep": "bf16"}, at_2={"sweep": "bf16"}, at_4={"sweep": "bf16"})
+    _levels(con, 1, 2, 4, **{f"at_{load}": {"sweep": "fp8", "level": f"f{load}"} for load in (1, 2, 4)})
+    drawn = _draw(con)
+    assert {"bf16", "fp8"} <= _texts(drawn)
+    assert "fp8: neither a knee nor a saturation is claimed." in drawn.caption

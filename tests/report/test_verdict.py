@@ -67,3 +67,9 @@ def test_actions_are_ordered_and_said_once():
 def test_answers_leave_out_the_opening_sentence_and_the_unknown():
     lines = (_line(1, "a", "not_found"), _line(2, "swap_point"), _line(3, "c"), _line(4, "d", "cannot_tell"))
     assert [answer.finding for answer in answers(lines, choose_verdict(lines))] == ["c", "a"]
+
+
+def test_a_limit_opens_a_report_that_has_no_word_on_swapping():
+    limit = _line(3, "counter_limits", severity="info")
+    assert choose_verdict((_line(2, "swap_point", "cannot_tell"), limit)).finding == "counter_limits"
+    assert choose_verdict((_line(2, "swap_point", "not_found"), limit)).finding == "swap_point"

@@ -1,4 +1,6 @@
+import errno
 import os
+from pathlib import Path
 
 import pytest
 
@@ -82,6 +84,30 @@ def test_folder_that_cannot_be_made(store, tmp_path):
     (tmp_path / "f").write_text("x")
     with pytest.raises(OutputError, match="cannot write the report"):
         write_report(store, RUN_ID, tmp_path / "f" / "below")
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_full_disk_leaves_what_was_there_and_the_next_try_works(store, tmp_path, monkeypatch, is_there):
+    folder = tmp_path / "r"
+    if is_there:
+        write_report(store, RUN_ID, folder)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    real = Path.write_bytes
+
+    def full(path, data):
+        if path.name == ".report.json.part":
+            real(path, data[:10])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(path, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", full)
+        with pytest.raises(OutputError, match="No space left on device") as caught:
+            write_report(store, RUN_ID, folder)
+    assert caught.value.hint.startswith("check free disk space")
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert folder.exists() is is_there
+    assert write_report(store, RUN_ID, folder).markdown.is_file()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

@@ -61,7 +61,7 @@ def test_elasticity_of_one_half_still_pays(elasticity: float, claimed: list[tupl
 
 @pytest.mark.parametrize(
     "elasticities",
-    [(1, 0.3, 0.3, 0.3), (1, 1, 1, 0.2), (1, 1, 0.3, 1, 1, 1)],
+    [(1, 0.3, 0.3, 0.3), (1, 1, 1, 0.2), (1, 1, 0.45, 0.6, 0.6, 0.6)],
     ids=["one level below", "one level above", "a dip that recovers"],
 )
 def test_no_knee_without_a_trend_on_both_sides(elasticities: tuple[float, ...]) -> None:
@@ -69,6 +69,14 @@ def test_no_knee_without_a_trend_on_both_sides(elasticities: tuple[float, ...]) 
     con = model("concurrency_knee", {}, {"int_sweep_measures": rows})
     assert table(con, "select distinct is_knee, is_saturation, reason from concurrency_knee") == [
         (False, False, "no knee with enough levels on both sides")
+    ]
+
+
+def test_throughput_that_scatters_has_no_knee() -> None:
+    rows = sweep(powers(1, 1, 0.3, 1, 1, 0.3, 0.3))
+    con = model("concurrency_knee", {}, {"int_sweep_measures": rows})
+    assert table(con, "select distinct is_knee, is_saturation, reason from concurrency_knee") == [
+        (False, False, "throughput scatters too much from level to level")
     ]
 
 
@@ -91,7 +99,7 @@ def test_a_level_of_unknown_load_has_a_row_and_no_place() -> None:
         ((100, 200, 400, 960, 990, 1000), [("c8", True, True)]),
         ((100, 200, 400, 940, 990, 1000), [("c8", True, False)]),
         ((100, 200, 400, 600, 990, 1000), []),
-        ((100, 200, 400, 1000, 700, 500), [("c8", True, True)]),
+        ((100, 200, 400, 800, 700, 500), [("c8", True, True)]),
     ],
     ids=["three levels", "first at 94 %", "two levels", "collapse"],
 )
@@ -125,6 +133,53 @@ def test_max_num_seqs_below_the_load_is_a_scheduler_limit() -> None:
     assert causes(
         KNEE_AT_4, running_limit=[6.0] * 5, running_max=[1, 2, 4, 6, 6], waiting_max=[0, 0, 0, 2, 10]
     ) == [("c4", "scheduler limit", "running at max_num_seqs while requests wait")]
+
+
+@pytest.mark.parametrize(
+    ("budget", "waiting", "cause"),
+    [(0.9, 3, "scheduler limit"), (0.89, 3, None), (1.0, 0, None)],
+    ids=["full", "not full", "nobody waits"],
+)
+def test_steps_filled_to_their_token_budget_are_a_scheduler_limit(
+    budget: float, waiting: int, cause: str | None
+) -> None:
+    ((_, found, reason),) = causes(
+        KNEE_AT_4, step_budget_ratio=(0.1, 0.2, 0.5, budget, 1.0), waiting_max=[waiting] * 5
+    )
+    assert found == cause
+    assert (reason == "steps at max_num_batched_tokens while requests wait") is (cause is not None)
+
+
+def test_slots_come_before_the_token_budget() -> None:
+    ((_, _, reason),) = causes(
+        KNEE_AT_4,
+        step_budget_ratio=[1.0] * 5,
+        running_limit=[6.0] * 5,
+        running_max=[1, 2, 4, 6, 6],
+        waiting_max=[2] * 5,
+    )
+    assert reason == "running at max_num_seqs while requests wait"
+
+
+def test_token_budget_is_compared_with_the_median_step_of_the_level() -> None:
+    steps = [
+        {
+            "level": level, "source_id": 2, "line_no": line_no, "context_tokens": tokens - 8,
+            "generation_tokens": 8, "is_dummy": line_no == 9, "ts_ns": line_no,
+        }
+        for level, sizes in (("c1", (8, 8, 2048, 5000)), ("c2", (2048, 2048, 8, 5000)))
+        for line_no, tokens in zip((1, 2, 3, 9), sizes, strict=True)
+    ]  # fmt: skip
+    levels = [{"level": level, "origin": "folder", "level_number": 1.0} for level in ("c1", "c2")]
+    budget = [
+        {"level": level, "name": "max_num_batched_tokens", "number": 2048.0} for level in (None, "c1", "c2")
+    ]
+    stubs = {"stg_log__iterations": steps, "int_sweep_levels": levels, "int_settings_effective": budget}
+    con = model("int_sweep_engine", {}, stubs)
+    assert table(con, "select level, step_budget_ratio from int_sweep_engine order by level") == [
+        ("c1", 8 / 2048),
+        ("c2", 1.0),
+    ]
 
 
 def test_max_num_seqs_that_is_the_load_limits_nothing() -> None:
@@ -229,7 +284,7 @@ def test_knee_and_saturation_have_causes_of_their_own() -> None:
         itl_p50_ms=(10, 10, 10, 14, 20, 30, 30),
     ) == [("c4", "bandwidth or compute", "steps grow, their bytes are unknown")]
     assert causes(
-        (100, 200, 400, 500, 795, 800, 810),
+        (100, 200, 400, 540, 780, 800, 810),
         kv_used_ratio_max=(0.1, 0.2, 0.4, 0.6, 1.0, 1.0, 1.0),
         preemption_count=(0, 0, 0, 0, 40, 50, 60),
         itl_p50_ms=(10, 10, 10, 14, 20, 30, 30),
@@ -293,3 +348,38 @@ def test_a_run_with_one_level_has_no_rows_and_no_answer() -> None:
         stage_run(con, plan_run(ROOT / "vllm_cpu" / "steady_1"))
         assert table(con, "select count(*) from concurrency_knee") == [(0,)]
         assert concurrency_knee.FINDING.evaluate(con) == ()
+
+
+def test_two_sweeps_of_one_run_have_a_knee_each() -> None:
+    rows = [
+        {**row, "level": f"{name}/{row['level']}", "sweep": name}
+        for name, rates in (("a", powers(1, 1, 0.1, 0.1)), ("b", powers(1, 1, 1, 1, 0.1, 0.1)))
+        for row in sweep(rates)
+    ]
+    assert sorted(knee(rows)) == [("a/c4", True, False), ("b/c16", True, False)]
+
+
+@pytest.mark.parametrize(
+    ("queued", "full", "running", "expected"),
+    [
+        ((0, 0, 0, 0.9, 0.9), (0, 0, 0, 0.8, 0.9), (None, None, None, 30, 31),
+         ("kv", "KV at its ceiling while requests wait")),
+        ((0, 0, 0, 0.9, 0.9), (0, 0, 0, 0.1, 0.1), (None, None, None, 30, 31),
+         ("scheduler limit", "as many requests decode while others wait")),
+        ((0, 0, 0, 0.9, 0.9), (0, 0, 0, 0.1, 0.1), (None, None, None, 30, 40),
+         (None, "nothing recorded shows it")),
+        ((0, 0, 0, 0.4, 0.4), (0, 0, 0, 0.4, 0.4), (None, None, None, 30, 31),
+         (None, "nothing recorded shows it")),
+    ],
+)  # fmt: skip
+def test_gauges_alone_show_what_holds_requests_back(
+    queued: Sequence[float],
+    full: Sequence[float],
+    running: Sequence[float | None],
+    expected: tuple[str | None, str],
+) -> None:
+    rows = sweep(
+        powers(1, 1, 0.1, 0.1), queued_ratio=queued, kv_full_ratio=full, running_queued=running,
+        kv_used_ratio_max=(0.1, 0.2, 0.4, 0.8, 0.8),
+    )  # fmt: skip
+    assert [row[:2] for row in knee(rows, "cause, reason")][:1] == [expected]

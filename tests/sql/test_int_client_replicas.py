@@ -1,5 +1,7 @@
 """int_client_replicas: which replica the client's requests went to."""
 
+import pytest
+
 from builders_raw import Row, table
 from builders_serving import model, request_row
 
@@ -44,3 +46,49 @@ def test_without_server_data_there_is_one_replica() -> None:
 
 def test_nothing_at_all() -> None:
     assert replicas(requests=0) == []
+
+
+ID = "5f0c2f7e-9d1b"
+
+
+def joined(client_id: str, *logged: tuple[str, str]) -> list[tuple[object, ...]]:
+    """Return the rows about the one request of a client, with the ids that the logs of engines name."""
+    raw = {
+        "raw_client_requests": [request_row(0, 1, 2, request_id=client_id)],
+        "raw_log_events": [
+            {
+                "source_id": 2,
+                "line_no": number,
+                "engine": engine,
+                "kind": "request_added",
+                "request_id": log_id,
+            }
+            for number, (engine, log_id) in enumerate(logged)
+        ],
+    }
+    con = model("int_client_replicas", raw, {"int_kv_samples": [sample("0"), sample("1")]})
+    return table(
+        con, "select request_no, replica_id from int_client_replicas order by request_no nulls first"
+    )
+
+
+@pytest.mark.parametrize(
+    "log_id", [ID, f"cmpl-{ID}-0", f"cmpl-{ID}-0-8a61b2c3", f"chatcmpl-{ID}", f"chatcmpl-{ID}-8a61b2c3"]
+)
+def test_request_belongs_to_the_replica_whose_log_names_it(log_id: str) -> None:
+    assert joined(ID, ("0", "chatcmpl-other-request"), ("1", log_id)) == [(None, "?"), (0, "1")]
+
+
+@pytest.mark.parametrize(
+    ("client_id", "logged"),
+    [
+        (ID, (("0", "chatcmpl-other-request"),)),
+        (ID, (("0", f"cmpl-{ID}-0"), ("1", f"cmpl-{ID}-0"))),
+        (ID, (("0", f"chatcmpl-{ID}x"),)),
+        ("r1", (("0", "r1"),)),
+    ],
+)
+def test_no_id_two_replicas_and_short_ids_are_no_evidence(
+    client_id: str, logged: tuple[tuple[str, str], ...]
+) -> None:
+    assert joined(client_id, *logged) == [(None, "?")]

@@ -29,6 +29,8 @@ def step(line_no: int, end: float, requests: int, kv: float, **values: object) -
         "replica_id": "0",
         "source_id": 2,
         "line_no": line_no,
+        "chain_id": 2,
+        "step_no": line_no,
         "context_requests": 0,
         "generation_requests": requests,
         "generation_tokens": requests,

@@ -133,3 +133,7 @@ def test_interval_of_the_source_goes_through() -> None:
     assert table(con, "select action_no, mark_ns, interval_ns from int_episode_marks") == [
         (None, 5 * S, 2 * S)
     ]
+
+
+def test_what_has_no_time_makes_no_mark() -> None:
+    assert episodes(samples=[blocked(20), {**blocked(21), "ts_ns": None}]) == [1]

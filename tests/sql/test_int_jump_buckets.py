@@ -87,3 +87,14 @@ def test_sources_of_latency_are_not_compared_with_each_other() -> None:
 def test_levels_and_replicas_are_not_compared_with_each_other() -> None:
     assert jumps(*calm(level="c8"), bucket(10, 60.0, level="c16")) == []
     assert jumps(*calm(), bucket(10, 60.0, replica_id="1")) == []
+
+
+def test_growth_since_the_bucket_before() -> None:
+    assert jumps(*calm(), bucket(10, 35.0), bucket(11, 60.0), columns="rise_ms") == [(15.0,), (25.0,)]
+    assert jumps(*calm(), bucket(14, 60.0), columns="rise_ms") == [(40.0,)]
+
+
+@pytest.mark.parametrize(("p50_ms", "expected"), [(44.9, []), (45.0, [("itl_p50", 10)])])
+def test_the_next_bound_of_a_histogram_is_no_jump(p50_ms: float, expected: list[object]) -> None:
+    calm_bounds = calm(origin="histogram")
+    assert jumps(*calm_bounds, bucket(10, p50_ms, origin="histogram")) == expected

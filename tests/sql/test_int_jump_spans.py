@@ -55,3 +55,14 @@ def test_jumps_are_numbered_for_each_replica() -> None:
 
 def test_levels_stay_apart() -> None:
     assert len(spans(bucket(10, level="c8"), bucket(11, level="c16"))) == 2
+
+
+@pytest.mark.parametrize(("rise_ms", "expected"), [(20.0, True), (19.9, False), (None, True)])
+def test_a_jump_is_abrupt_when_half_of_it_came_at_once(rise_ms: float | None, expected: bool) -> None:
+    rows = spans(bucket(10, 40.0, rise_ms=rise_ms), bucket(11, 60.0, rise_ms=15.0), columns="is_abrupt")
+    assert rows == [(expected,)]
+
+
+def test_a_jump_peaks_at_the_end_of_its_highest_bucket() -> None:
+    rows = spans(bucket(10, 40.0), bucket(11, 60.0), bucket(12, 50.0), columns="peak_ns // 1000000000")
+    assert rows == [(12,)]

@@ -72,3 +72,15 @@ def test_occupancy_before_and_during() -> None:
 
 def test_jump_without_steps_has_no_row() -> None:
     assert steps("1", step(61, 10, replica_id="1")) == []
+
+
+def test_what_slow_steps_took_beyond_a_decode_step() -> None:
+    rows = steps(
+        "slow_ms, slow_prefill_ms, longest_ms, longest_prefill_ms",
+        step(40, 10),
+        step(61, 14.9),
+        step(61.5, 15),
+        step(62, 100, context_tokens=900),
+        step(62.5, 120),
+    )
+    assert rows == [(205.0, 90.0, 120.0, 100.0)]

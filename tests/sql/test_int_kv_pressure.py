@@ -79,6 +79,19 @@ def test_stretch_without_proof_of_calm_begins_at_the_sample_before_it() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("counts", "calm"), [([0, 0, 0, 0], [1, 2]), ([0, 0, 1, 1], []), ([0, 0, 0, 1], [1])]
+)
+def test_counter_that_stands_still_proves_calm_where_nobody_waits(counts: list[int], calm: list[int]) -> None:
+    # A victim since the sample before would be running again, and had to speak within a second.
+    scrapes = [
+        Scrape(second, kv=1.0, running=6.0, waiting=0.0, preemptions=float(count))
+        for second, count in enumerate(counts)
+    ]
+    since = [row[0] for row in judged(scrapes, "possible_since_ns")]
+    assert [number for number in range(4) if since[number] is None] == calm
+
+
 def test_empty_queue_proves_calm_when_it_is_read_often() -> None:
     assert possible_since(0.2, [0.5, 1.0, 1.0, 1.0], [0, 0, 2, 0]) == [None, None, ns(0.2), None]
 

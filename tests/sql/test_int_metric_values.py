@@ -58,8 +58,24 @@ def test_series_of_the_same_number_in_another_file_is_another_series() -> None:
         "int_metric_values",
         "source_id, name",
         sources=[source(1, "a.prom", "metrics"), source(4, "b.prom", "metrics")],
-        raw_metric_series=[series(), series(source_id=4, name="other")],
+        raw_metric_series=[series(), series(source_id=4, name="vllm:num_requests_waiting")],
         raw_metric_scrapes=[SCRAPE, {**SCRAPE, "source_id": 4}],
         raw_metric_samples=[SAMPLE, {**SAMPLE, "source_id": 4}],
     )
-    assert rows == [(1, "vllm:num_requests_running"), (4, "other")]
+    assert rows == [(1, "vllm:num_requests_running"), (4, "vllm:num_requests_waiting")]
+
+
+def test_what_no_model_reads_is_left_out() -> None:
+    names = (
+        "vllm:request_prompt_tokens_sum",
+        "vllm:kv_offload_cpu_cache_usage_perc",
+        "sglang:cached_tokens_total",
+    )
+    rows = rows_of(
+        "int_metric_values",
+        "name",
+        raw_metric_series=[series(series_id=number, name=name) for number, name in enumerate(names)],
+        raw_metric_scrapes=[SCRAPE],
+        raw_metric_samples=[{**SAMPLE, "series_id": number} for number in range(len(names))],
+    )
+    assert rows == [("sglang:cached_tokens_total",), ("vllm:kv_offload_cpu_cache_usage_perc",)]

@@ -91,22 +91,18 @@ def check_target(output: Path | None, *, is_forced: bool) -> None:
     """Refuse a report file that could not be written, before any work is done.
 
     Raises:
-        OutputError: it is a folder, its folder does not exist, or it exists and ``--force`` is absent.
+        OutputError: it is a folder, or it exists and ``--force`` is absent.
     """
     if output is None or output == STDOUT:
         return
     if output.is_dir():
         raise OutputError(f"{output} is a folder", hint="give a file, for example -o comparison.md")
-    if not output.parent.is_dir():
-        raise OutputError(
-            f"the folder of {output} does not exist", hint="create it, or choose another --output"
-        )
     if output.exists() and not is_forced:
         raise OutputError(f"{output} exists", hint="overwrite it with --force, or choose another --output")
 
 
 def write_comparison(comparison: Comparison, output: Path) -> tuple[Path, ...]:
-    """Write a comparison as Markdown with its figure beside it and return the written files.
+    """Write a comparison as Markdown with its figure beside it, in a new folder if need be; return the files.
 
     Raises:
         OutputError: a file cannot be written.
@@ -114,6 +110,7 @@ def write_comparison(comparison: Comparison, output: Path) -> tuple[Path, ...]:
     figure = comparison_figure(comparison.metrics)
     picture = output.with_suffix(".svg")
     try:
+        output.parent.mkdir(parents=True, exist_ok=True)
         if figure is not None:
             picture.write_bytes(figure)
         output.write_text(

@@ -128,9 +128,21 @@ def _check_database(db_path: Path) -> tuple[State, str]:
         )
     from kvcliff.store.catalog import list_runs
     from kvcliff.store.database import open_store
+    from kvcliff.store.soundness import check_soundness
 
     with open_store(db_path, read_only=True) as con:
+        check_soundness(con)
         return "ok", f"{db_path}, {len(list_runs(con))} runs"
+
+
+def database_fault(db_path: Path) -> KvcliffError | None:
+    """Return what is wrong with a database, if that can be the reason why a command failed."""
+    try:
+        if db_path.exists():
+            _check_database(db_path)
+    except KvcliffError as error:
+        return error
+    return None
 
 
 def _tool(name: str, use: str) -> Check:

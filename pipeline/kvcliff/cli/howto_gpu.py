@@ -101,7 +101,8 @@ def ncu(engine: Engine) -> Howto:
         Step(
             "Attribution: count single kernels of a server under load",
             "tells what bounds each kernel; caches are flushed before every pass, so hit rates are those of "
-            "a cold cache; one concurrency per file, here 32, stated in its name",
+            "a cold cache; one concurrency per file, here 32, stated in its name; kernel replay saves and "
+            "restores the memory that a kernel writes: leave it room (KV memory at 80 % of the GPU or less)",
             attribution,
         ),
         *_window(engine, "opened when all 32 requests decode, it leaves loading, warm-up and prefill out"),

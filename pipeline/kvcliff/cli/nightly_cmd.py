@@ -19,8 +19,8 @@ from kvcliff.cli.options import (
     option,
     policy_option,
 )
-from kvcliff.cli.output import Envelope, Problem, Status, note, say, say_raw
-from kvcliff.errors import CannotAnswerError, GateTripped, StoreLockedError, UsageProblem
+from kvcliff.cli.output import Envelope, Problem, Status, note, say, say_raw, show_error
+from kvcliff.errors import CannotAnswerError, GateTripped, KvcliffError, StoreLockedError, UsageProblem
 
 if TYPE_CHECKING:
     import duckdb
@@ -88,7 +88,7 @@ def nightly(
     """Judge the new runs below ROOT against earlier ones.
 
     Each complete folder below ROOT is read once, diagnosed and compared with the last good runs of the
-    same labels. Exit 10: the gate tripped; 4: nothing could be concluded for a run.
+    same labels. Exit 10: the gate tripped; 4: nothing could be concluded for a run; 70: a bug met one.
     """
     from kvcliff.cli.progress import progress
     from kvcliff.nightly.files import check_folder
@@ -117,6 +117,8 @@ def nightly(
         say_raw(outputs.files["index.md"].decode())
     else:
         _say(outputs)
+        for bug in _bugs(outputs):
+            show_error(bug)
     return outputs.exit_code
 
 
@@ -182,16 +184,23 @@ def _compact(db_path: Path, policy: "NightlyPolicy") -> None:
 
 
 def _envelope(outputs: "NightOutputs") -> Envelope:
-    """Return the answer; a tripped gate and an open question are named among the errors."""
+    """Return the answer; a tripped gate, an open question and every bug are named among the errors."""
     view = outputs.view
     problems: tuple[Problem, ...] = ()
     if view.verdict == "failed":
         problems = (Problem(GateTripped.code, outputs.summary),)
     elif view.verdict == "inconclusive":
         problems = (Problem(CannotAnswerError.code, outputs.summary),)
-    is_partial = bool(view.set_aside or view.result.report_problems)
+    is_partial = bool(view.set_aside or view.result.report_problems or view.result.bugs)
     status: Status = "partial" if is_partial else "ok"
-    return Envelope("nightly", outputs.data, status, problems)
+    return Envelope("nightly", outputs.data, status, (*problems, *_bugs(outputs)))
+
+
+def _bugs(outputs: "NightOutputs") -> tuple[Problem, ...]:
+    return tuple(
+        Problem(KvcliffError.code, f"{name}: {refusal.reason}", refusal.hint)
+        for name, refusal in outputs.view.result.bugs
+    )
 
 
 def _say(outputs: "NightOutputs") -> None:

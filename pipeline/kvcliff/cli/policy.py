@@ -1,10 +1,10 @@
 """Policy files: other threshold values than the built-in ones."""
 
 import difflib
-import tomllib
 from pathlib import Path
 
 from kvcliff.errors import UsageProblem
+from kvcliff.readers.toml_values import parse_toml
 
 #: Tables of a policy file that are the nightly job's.
 NIGHTLY_TABLES = ("discovery", "baseline", "gate", "series", "quarantine", "retention")
@@ -26,12 +26,12 @@ def read_policy(path: Path | None, known_names: frozenset[str]) -> dict[str, flo
     if path is None:
         return {}
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = parse_toml(path.read_text(encoding="utf-8"))
     except OSError as exc:
         raise UsageProblem(
             f"cannot read the policy file {path}: {exc.strerror or exc}", hint="check --policy"
         ) from exc
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
+    except ValueError as exc:
         raise UsageProblem(
             f"the policy file {path} is not TOML: {exc}", hint="write lines like: name = 0.9"
         ) from exc

@@ -22,6 +22,7 @@ class Estimate:
 
     def __init__(self) -> None:
         self._begun_s: float | None = None
+        self._end_s: float | None = None
         self._done: set[str] = set()
 
     def note(self, name: str, seconds: float | None) -> None:
@@ -31,18 +32,26 @@ class Estimate:
             return
         if seconds is not None:
             self._done.add(name)
+            self._end_s = self._judged_end_s()
         elif self._begun_s is None or name in self._done or not self._done <= work.keys():
-            self._begun_s, self._done = time.monotonic(), set()
+            self._begun_s, self._end_s, self._done = time.monotonic(), None, set()
 
-    def left_s(self) -> float | None:
-        """Return the seconds that may be left; ``None`` while too little is known, or next to nothing is."""
+    def _judged_end_s(self) -> float | None:
+        """Return when all may be done, judged when a stage ends: a long stage counts down, not up."""
         work = expected()
         done = sum(work.get(name, 0.0) for name in self._done)
         if self._begun_s is None or not done:
             return None
-        elapsed_s = time.monotonic() - self._begun_s
-        left_s = elapsed_s * (sum(work.values()) - done) / done
-        return left_s if elapsed_s >= _LEAST_ELAPSED_S and left_s >= _LEAST_LEFT_S else None
+        now_s = time.monotonic()
+        return now_s + (now_s - self._begun_s) * (sum(work.values()) - done) / done
+
+    def left_s(self) -> float | None:
+        """Return the seconds that may be left; ``None`` while too little is known, or next to nothing is."""
+        if self._begun_s is None or self._end_s is None:
+            return None
+        now_s = time.monotonic()
+        left_s = self._end_s - now_s
+        return left_s if now_s - self._begun_s >= _LEAST_ELAPSED_S and left_s >= _LEAST_LEFT_S else None
 
     def words(self) -> str:
         """Return the estimate as it follows the name of a stage, or nothing."""
@@ -80,7 +89,7 @@ def progress() -> Iterator[None]:
                 running.append(name)
             elif name in running:
                 running.remove(name)
-            status.update(Text(one_line(running[-1] if running else "finishing")))
+            status.update(Text(one_line(running[-1] if running else "finishing") + estimate.words()))
 
         remove = add_listener(show)
         try:

@@ -1,10 +1,13 @@
 """The root command: its sub-commands, and the one place where errors become text, JSON and exit codes."""
 
+import logging
 import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
 from functools import partial
+from io import TextIOWrapper
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,7 +15,7 @@ import click
 from kvcliff import __version__
 from kvcliff.cli.compare_cmd import compare
 from kvcliff.cli.diagnose_cmd import diagnose
-from kvcliff.cli.doctor_cmd import doctor
+from kvcliff.cli.doctor_cmd import database_fault, doctor
 from kvcliff.cli.export_cmd import export
 from kvcliff.cli.formats_cmd import formats
 from kvcliff.cli.howto_cmd import howto
@@ -20,7 +23,7 @@ from kvcliff.cli.ingest_cmd import ingest
 from kvcliff.cli.inspect_cmd import inspect
 from kvcliff.cli.ledger_cmd import ledger
 from kvcliff.cli.nightly_cmd import nightly
-from kvcliff.cli.options import environment_name, example, option
+from kvcliff.cli.options import DEFAULT_DATABASE, environment_name, example, option
 from kvcliff.cli.output import Envelope, Problem, say_raw, show_error
 from kvcliff.cli.report_cmd import report
 from kvcliff.cli.runs_cmd import runs
@@ -137,6 +140,9 @@ def _fail_unexpected(error: Exception, arguments: Sequence[str]) -> int:
         text = f"the database cannot be read: {str(error).splitlines()[0]}"
         hint = "restore a copy of it, or ingest the runs again into a new --db"
         return _fail(Problem("store_error", text, hint), EXIT_TOOL_ERROR, arguments)
+    # A database that somebody else changed can fail anywhere; looking at it first would slow every command.
+    if (db_path := _database(arguments)) is not None and (fault := database_fault(db_path)) is not None:
+        return _fail(Problem.of(fault), fault.exit_code, arguments)
     place = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{os.path.basename(place.filename)}:{place.lineno}"
     problem = Problem(
@@ -156,25 +162,41 @@ def _fail(problem: Problem, exit_code: int, arguments: Sequence[str]) -> int:
     return exit_code
 
 
-def _wants_json(arguments: Sequence[str]) -> bool:
-    """Return whether the arguments ask for JSON; read here because parsing itself may have failed."""
+def _given(flag: str, arguments: Sequence[str]) -> str | None:
+    """Return the value of an option; read here because parsing itself may have failed."""
     for index, argument in enumerate(arguments):
-        if argument == "--format" and index + 1 < len(arguments):
-            return arguments[index + 1] == "json"
-        if argument.startswith("--format="):
-            return argument == "--format=json"
-    return os.environ.get(environment_name("--format")) == "json"
+        if argument == flag and index + 1 < len(arguments):
+            return arguments[index + 1]
+        if argument.startswith(f"{flag}="):
+            return argument.removeprefix(f"{flag}=")
+    return os.environ.get(environment_name(flag))
+
+
+def _wants_json(arguments: Sequence[str]) -> bool:
+    """Return whether the arguments ask for JSON."""
+    return _given("--format", arguments) == "json"
+
+
+def _database(arguments: Sequence[str]) -> Path | None:
+    """Return the database that the command works on, or ``None`` when it has none."""
+    if not any(parameter.name == "db_path" for parameter in _command_path(arguments)[-1].params):
+        return None
+    return Path(_given("--db", arguments) or DEFAULT_DATABASE)
 
 
 def _command_name(arguments: Sequence[str]) -> str:
     """Return the command that the arguments name (``sql run``), as far as it can be told."""
-    names: list[str] = []
-    group: click.Command = root
+    return " ".join(command.name or "" for command in _command_path(arguments)[1:])
+
+
+def _command_path(arguments: Sequence[str]) -> list[click.Command]:
+    """Return the command that the arguments name, after the groups that lead to it."""
+    path: list[click.Command] = [root]
     for argument in arguments:
+        group = path[-1]
         if isinstance(group, click.Group) and argument in group.commands:
-            group = group.commands[argument]
-            names.append(argument)
-    return " ".join(names)
+            path.append(group.commands[argument])
+    return path
 
 
 @click.group(
@@ -213,4 +235,20 @@ for _command in (
 
 def main() -> None:
     """Run the ``kvcliff`` command and exit with its code."""
+    _prepare_streams()
+    # Where it may not write its cache (a read-only home), matplotlib works without, but says so at length.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     root.main()
+
+
+def _prepare_streams() -> None:
+    """Let output be written to whatever the caller gave, or did not give, as standard streams."""
+    for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            # A file that is opened later must not get the number: prints would go into the database.
+            while os.open(os.devnull, os.O_RDWR) < number:
+                pass
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
+        elif number and isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace" if number == 1 else "backslashreplace")

@@ -3,17 +3,21 @@
 import csv
 import io
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kvcliff.cli.options import db_option, example, format_option, memory_option, option
-from kvcliff.cli.output import Envelope, format_table, say, say_lines, say_raw
+from kvcliff.cli.output import Envelope, format_table, printable, say, say_lines, say_raw
 from kvcliff.errors import StoreError, UsageProblem
 
 if TYPE_CHECKING:
     from kvcliff.store.dictionary import Table
+
+#: A spreadsheet takes a cell that begins with one of these for a formula and runs it.
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 @click.group(
@@ -104,7 +108,8 @@ def _table_data(table: "Table") -> dict[str, Any]:
 def run_query(query: str, db_path: Path, memory_limit: str | None, output_format: str) -> None:
     """Run one QUERY on the database and print its rows; '-' reads it from standard input.
 
-    The database is opened read-only, and the query can reach no other file.
+    The database is opened read-only, and the query can reach no other file. In CSV a text that a
+    spreadsheet would run as a formula gets an apostrophe in front; JSON holds it as it is.
     """
     import duckdb
 
@@ -133,10 +138,19 @@ def _render_rows(columns: list[str], rows: list[tuple[Any, ...]], output_format:
         data = {"columns": columns, "rows": [list(row) for row in rows], "row_count": len(rows)}
         return Envelope("sql run", data).to_json()
     if output_format == "csv":
-        buffer = io.StringIO()
-        writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(rows)
-        return buffer.getvalue()
+        return _csv_text([columns, *rows])
     cells = [["" if value is None else str(value) for value in row] for row in rows]
     return format_table(columns, cells) if columns else "no rows"
+
+
+def _csv_text(rows: Sequence[Sequence[Any]]) -> str:
+    """Return rows as CSV; texts of files can neither run in a spreadsheet nor steer a terminal."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerows([_csv_cell(value) for value in row] for row in rows)
+    return printable(buffer.getvalue()) if sys.stdout.isatty() else buffer.getvalue()
+
+
+def _csv_cell(value: Any) -> Any:
+    is_formula = isinstance(value, str) and value.startswith(_FORMULA_STARTS)
+    return f"'{value}" if is_formula else value

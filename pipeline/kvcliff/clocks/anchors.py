@@ -15,6 +15,8 @@ TieMethod = Literal[
 ]
 #: A delay that is normal on a busy host: a client reads late, a line is written late.
 _DELAY_NS = 10_000_000
+#: A clock that runs too fast or too slow by a thousandth is off by this at the ends of a two-minute run.
+_DRIFT_NS = 60_000_000
 #: A tie as exact as this is not worth a costly further look.
 _GOOD_ENOUGH_NS = 30_000_000
 #: A cheap fit sharper than this limits what a costly one has to try (a shape never is that sharp).
@@ -210,9 +212,13 @@ def _fit(anchor: Anchor, left: AnyEventStream, right: AnyEventStream, hint: Fit 
         reach_ns = hint.uncertainty_ns
         possible = (hint.difference_ns - reach_ns, hint.difference_ns + reach_ns)
         shifts = shifts_within(left.frame, right.frame, possible)
-    return fit_events(
-        left.frame, right.frame, slack_ns=_DELAY_NS, shifts=shifts, prefers_last=anchor.prefers_last
+    fits = (
+        fit_events(
+            left.frame, right.frame, slack_ns=slack_ns, shifts=shifts, prefers_last=anchor.prefers_last
+        )
+        for slack_ns in (_DELAY_NS, _DRIFT_NS)
     )
+    return next((fit for fit in fits if fit is not None), None)
 
 
 def _source_of(streams: Mapping[EventKind, AnyEventStream]) -> int:

@@ -20,6 +20,9 @@ RIVAL_VIOLATED_SHARE = 0.02
 #: Pairs of events looked at in one round; more are thinned evenly and looked at again for the best shifts.
 _PAIR_BUDGET = 100_000
 _KEPT_SHIFTS = 24
+#: Drift is told by the first and the last of so many parts; parts with too few events say nothing about it.
+_PART_COUNTS = (8, 4, 2)
+_MIN_PART_EVENTS = 10
 _MIN_SAMPLE = 40
 _PROBE_COUNT = 32
 #: Numberings so long that even a thin sample would cost more than this are not compared.
@@ -41,8 +44,8 @@ class Fit:
         residual_ns: by how much events contradict the middle of the core (95th percentile over all events).
         event_count: events that both sides know.
         violated_count: how many of them contradict the middle of the core.
-        drift_ns: by how much the ends of the run miss the middle of the core because one clock runs faster;
-            0 when both halves of the run allow one difference.
+        ends: [ns] least and greatest of the differences at the two ends of the run; ``None`` when both halves
+            of the run allow one difference, or there are too few events to tell.
     """
 
     core: Interval
@@ -51,7 +54,7 @@ class Fit:
     residual_ns: int
     event_count: int
     violated_count: int
-    drift_ns: int = 0
+    ends: Interval | None = None
 
     @property
     def difference_ns(self) -> int:
@@ -62,14 +65,16 @@ class Fit:
     def uncertainty_ns(self) -> int:
         """Return how far from the best difference the truth may lie."""
         at = self.difference_ns
-        reach = max(at - self.allowed[0][0], self.allowed[-1][1] - at)
+        low, high = self.ends or (at, at)
+        reach = max(at - self.allowed[0][0], self.allowed[-1][1] - at, at - low, high - at)
         # A delay on one side shifts all events alike: a sharp intersection may hide one more slack.
-        return max(reach, self.slack_ns, self.drift_ns) + self.slack_ns + self.residual_ns
+        return max(reach, self.slack_ns) + self.slack_ns + self.residual_ns
 
     def reversed(self) -> "Fit":
         """Return the same fit seen from the right source."""
         allowed = tuple((-high, -low) for low, high in reversed(self.allowed))
-        return replace(self, core=(-self.core[1], -self.core[0]), allowed=allowed)
+        ends = None if self.ends is None else (-self.ends[1], -self.ends[0])
+        return replace(self, core=(-self.core[1], -self.core[0]), allowed=allowed, ends=ends)
 
     def narrowed_by(self, other: "Fit") -> "Fit":
         """Return what both fits allow; this one unchanged when they have nothing in common."""
@@ -85,7 +90,9 @@ class Fit:
             or _common((other.core,), allowed)
             or allowed
         )
-        return replace(self, core=_nearest(cores, self.difference_ns), allowed=allowed)
+        known = [end for ends in (self.ends, other.ends) if ends is not None for end in ends]
+        ends = (min(known), max(known)) if known else None
+        return replace(self, core=_nearest(cores, self.difference_ns), allowed=allowed, ends=ends)
 
 
 def _nearest(intervals: tuple[Interval, ...], at_ns: int) -> Interval:
@@ -290,25 +297,27 @@ def _decide(bounds: pl.DataFrame, slack_ns: int, *, prefers_last: bool) -> Fit |
     chosen = bounds.filter(pl.col("shift") == best["shift"])
     residual_ns, violated_count = _residual(chosen, (core[0] + core[1]) // 2)
     allowed = merged(near.select("at_ns", "until_ns").rows())
-    return Fit(
-        core, allowed, slack_ns, residual_ns, int(best["event_count"]), violated_count, _drift_ns(chosen)
-    )
+    return Fit(core, allowed, slack_ns, residual_ns, int(best["event_count"]), violated_count, _ends(chosen))
 
 
-def _drift_ns(bounds: pl.DataFrame) -> int:
-    """Return how far the ends of the run lie from its middle when its halves allow no common difference.
+def _ends(bounds: pl.DataFrame) -> Interval | None:
+    """Return the differences at the ends of the run, least first, when its halves allow no common one.
 
-    The middles of the halves are half a run apart, and the ends as far from the middle of the run: what the
-    halves differ by is what is missed at each end.
+    The middle of a part lies half a part from the end: from there the line through both middles goes on.
     """
     ordered = bounds.sort("left_ns", "lo_ns", "hi_ns")
-    middle = ordered.height // 2
-    if middle < FEW_EVENTS:
-        return 0
-    early, late = (_best_interval(half) for half in (ordered[:middle], ordered[middle:]))
-    if _common((early,), (late,)):
-        return 0
-    return abs(early[0] + early[1] - late[0] - late[1]) // 2
+    if ordered.height < 2 * _MIN_PART_EVENTS or _common(*((part,) for part in _outer_parts(ordered, 2))):
+        return None
+    part_count = next(n for n in _PART_COUNTS if ordered.height // n >= _MIN_PART_EVENTS)
+    early, late = (sum(part) // 2 for part in _outer_parts(ordered, part_count))
+    more = (late - early) // (2 * (part_count - 1))
+    return min(early - more, late + more), max(early - more, late + more)
+
+
+def _outer_parts(ordered: pl.DataFrame, part_count: int) -> tuple[Interval, Interval]:
+    """Return the differences that the first and the last of so many parts of the run allow best."""
+    size = ordered.height // part_count
+    return _best_interval(ordered[:size]), _best_interval(ordered[-size:])
 
 
 def _best_interval(bounds: pl.DataFrame) -> Interval:

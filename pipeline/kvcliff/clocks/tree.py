@@ -201,9 +201,9 @@ class _Placing:
             return replace(
                 place,
                 offset_ns=source.stated_ns,
-                uncertainty_ns=min(
-                    uncertainty_ns + abs(ahead_ns), max(uncertainty_ns, STATED_UTC_UNCERTAINTY_NS)
-                ),
+                # Events as sharp as clocks are kept count in full; blunt ones do not widen what is stated.
+                uncertainty_ns=uncertainty_ns
+                + (abs(ahead_ns) if uncertainty_ns < STATED_UTC_UNCERTAINTY_NS else 0),
                 method="stated_utc" if source.kind == "utc" else "stated_zone",
                 note="stated UTC, not contradicted by shared events",
             )

@@ -1,6 +1,7 @@
 """Finding: up to which load does this hardware and configuration pay?"""
 
 from dataclasses import dataclass
+from itertools import groupby
 
 import duckdb
 
@@ -17,15 +18,19 @@ SWEEP = (
 )
 _CAUSE_WORDS = {
     "KV at its ceiling with preemptions": "the KV cache is full and requests are preempted",
+    "KV at its ceiling while requests wait": "the KV cache is full while requests wait",
     "running at max_num_seqs while requests wait": (
         "the scheduler runs no more requests at once (max_num_seqs) while others wait"
+    ),
+    "steps at max_num_batched_tokens while requests wait": (
+        "the scheduler fills its steps up to their token budget (max_num_batched_tokens) while others wait"
     ),
     "as many requests decode while others wait": (
         "the scheduler lets no more requests run at once while others wait"
     ),
     "as many requests decode while others wait, KV not recorded": (
-        "the scheduler lets no more requests run at once while others wait (KV occupancy, not recorded, "
-        "could be why)"
+        "the scheduler lets no more requests run at once while others wait (KV occupancy at these loads "
+        "is not known and could be why)"
     ),
     "the client sends late": "the client sends late, so that the engine is not put to the test",
     "L2 hits of SM reads collapse": "the L2 hit rate of SM reads collapses here: KV no longer fits",
@@ -49,6 +54,8 @@ _CONFIDENCE = {
     "nothing recorded shows it": 0.5,
 }
 _USUAL_CONFIDENCE = 0.8
+#: Why no knee is claimed, as the mart says it.
+_SCATTERED = "throughput scatters too much from level to level"
 
 
 @dataclass(frozen=True)
@@ -62,13 +69,18 @@ class _Rules:
 @dataclass(frozen=True)
 class _Level:
     level: str
+    sweep: str | None
     load_kind: str
     cause: str | None
     reason: str | None
     load: float | None
     tokens_per_s: float | None
     kv_used_ratio_max: float | None
+    itl_p50_ms: float | None
+    running_max: int | None
     elasticity: float | None
+    knee_min_load: float | None
+    knee_max_load: float | None
     place_no: int | None
     is_knee: bool
     is_saturation: bool
@@ -78,7 +90,8 @@ class _Level:
     def words(self) -> str:
         """The load with its unit, and the label where it says something else."""
         number = format_number(self.load)
-        return f"{number} requests/s ({self.level})" if self.load_kind == "request rate" else number
+        own = self.level.removeprefix(f"{self.sweep}/")
+        return f"{number} requests/s ({own})" if self.load_kind == "request rate" else number
 
 
 def _evaluate(con: duckdb.DuckDBPyConnection) -> tuple[Result, ...]:
@@ -90,20 +103,32 @@ def _evaluate(con: duckdb.DuckDBPyConnection) -> tuple[Result, ...]:
     if not rows:
         # The run has one load: nobody asked where more load stops paying.
         return ()
-    levels = tuple(row for row in rows if row.place_no is not None)
-    if len(levels) < 2 * threshold(con, "knee_side_levels"):
-        return (_too_few(levels),)
     rules = _Rules(threshold(con, "knee_elasticity"), threshold(con, "plateau_ratio"))
+    needed = 2 * threshold(con, "knee_side_levels")
+    return tuple(
+        _judge(tuple(level for level in sweep if level.place_no is not None), needed, rules)
+        for _, sweep in groupby(sorted(rows, key=_sweep), _sweep)
+    )
+
+
+def _sweep(level: _Level) -> str:
+    return level.sweep or ""
+
+
+def _judge(levels: tuple[_Level, ...], needed: float, rules: _Rules) -> Result:
+    """Return the answer about one sweep, whose levels come in the order of their load."""
+    if len(levels) < needed:
+        return _too_few(levels)
     knee = next((level for level in levels if level.is_knee), None)
     plateau = next((level for level in levels if level.is_saturation), None)
     if knee is None and plateau is None:
-        return (_open_end(levels, rules),)
-    return (_found(levels, knee, plateau, rules),)
+        return _open_end(levels, rules)
+    return _found(levels, knee, plateau, rules)
 
 
 def _too_few(levels: tuple[_Level, ...]) -> Result:
     return cannot_tell(
-        f"Sensible limit: {len(levels)} levels of known load are too few for a knee with two on each side.",
+        f"{_topic(levels)}: {len(levels)} levels of known load are too few for a knee with two on each side.",
         SWEEP,
         _evidence(levels),
     )
@@ -113,13 +138,20 @@ def _open_end(levels: tuple[_Level, ...], rules: _Rules) -> Result:
     last = levels[-1]
     if last.elasticity is not None and last.elasticity >= rules.knee_elasticity:
         return not_found(
-            f"No limit up to {last.words}: throughput still grows with {last.load_kind} "
-            f"({format_number(last.tokens_per_s)} tokens/s there).",
+            f"{_opening(levels, 'no limit')} up to {last.words}: throughput still grows with "
+            f"{last.load_kind} ({format_number(last.tokens_per_s)} tokens/s there).",
             _USUAL_CONFIDENCE,
             _evidence(levels),
         )
+    if last.reason == _SCATTERED:
+        return cannot_tell(
+            f"{_topic(levels)}: throughput scatters too much over the {len(levels)} levels to tell where it "
+            f"stops growing with {last.load_kind}; hold each level longer.",
+            SWEEP,
+            _evidence(levels),
+        )
     return cannot_tell(
-        f"Sensible limit: throughput stops growing with {last.load_kind}, but too few of the {len(levels)} "
+        f"{_topic(levels)}: throughput stops growing with {last.load_kind}, but too few of the {len(levels)} "
         "levels lie on both sides.",
         SWEEP,
         _evidence(levels),
@@ -129,7 +161,10 @@ def _open_end(levels: tuple[_Level, ...], rules: _Rules) -> Result:
 def _found(levels: tuple[_Level, ...], knee: _Level | None, plateau: _Level | None, rules: _Rules) -> Result:
     named = tuple(level for level in levels if level in (knee, plateau))
     unit = " requests at once" if named[0].load_kind == "concurrency" else ""
-    sentence = f"The sensible limit on this hardware and configuration is {named[0].words}{unit}, because "
+    sentence = (
+        f"{_opening(levels, 'the sensible limit')} on this hardware and configuration is "
+        f"{named[0].words}{unit}, because "
+    )
     clauses = []
     if knee is not None:
         clauses.append(_knee_clause(levels, knee, rules))
@@ -151,15 +186,27 @@ def _found(levels: tuple[_Level, ...], knee: _Level | None, plateau: _Level | No
     )
 
 
+def _topic(levels: tuple[_Level, ...]) -> str:
+    """Return what is answered, with the name of the sweep where there are several."""
+    return f"Sensible limit of {levels[0].sweep}" if levels and levels[0].sweep else "Sensible limit"
+
+
+def _opening(levels: tuple[_Level, ...], words: str) -> str:
+    """Return the beginning of a sentence, with the name of the sweep where there are several."""
+    return f"Sweep {levels[0].sweep}: {words}" if levels[0].sweep else f"{words[0].upper()}{words[1:]}"
+
+
 def _uncertainty(levels: tuple[_Level, ...], knee: _Level | None, plateau: _Level | None) -> str:
-    """Return between which measured levels knee and saturation lie: nothing is known in between."""
+    """Return between which loads knee and saturation lie."""
     bounds = []
     if knee is not None:
-        bounds.append(f"the knee lies between {knee.words} and {levels[levels.index(knee) + 1].words}")
+        unit = " requests/s" if knee.load_kind == "request rate" else ""
+        low, high = format_number(knee.knee_min_load), format_number(knee.knee_max_load)
+        bounds.append(f"the knee lies between {low} and {high}{unit}")
     if plateau is not None:
         before = levels[levels.index(plateau) - 1]
         bounds.append(f"the saturation between {before.words} and {plateau.words}")
-    return f"{', '.join(bounds)}: no level in between was measured"
+    return f"{', '.join(bounds)}: between levels throughput is not known"
 
 
 def _knee_clause(levels: tuple[_Level, ...], knee: _Level, rules: _Rules) -> str:
@@ -170,10 +217,19 @@ def _knee_clause(levels: tuple[_Level, ...], knee: _Level, rules: _Rules) -> str
     )
     words = _CAUSE_WORDS.get(knee.reason or "")
     if words is None:
-        return f"{grows}, and nothing recorded shows why"
+        return f"{grows}, and nothing recorded shows why (needed: {_missing(after)})"
     if after.kv_used_ratio_max is None or knee.cause == "kv":
         return f"{grows}: {words}"
     return f"{grows}: {words} (KV occupancy at most {format_pct(after.kv_used_ratio_max, 0)})"
+
+
+def _missing(level: _Level) -> str:
+    """Return what would have to be recorded at a level to tell what holds it back."""
+    if level.itl_p50_ms is None:
+        return "a client's token times or scrapes of the engine's latency histograms at each level"
+    if level.kv_used_ratio_max is None and level.running_max is None:
+        return "the engine's running, waiting and KV gauges at each level"
+    return "SM and DRAM counters of the GPU at each level"
 
 
 def _plateau_clause(plateau: _Level, knee: _Level | None, rules: _Rules) -> str:

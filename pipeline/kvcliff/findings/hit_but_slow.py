@@ -26,7 +26,14 @@ from kvcliff.findings.hit_clauses import (
     slow_tokens,
     tier_loads,
 )
+from kvcliff.findings.hit_shares import BATCH, DECODE_BYTES, TIER_LOADS, Share, read_shares, share_words
 from kvcliff.findings.marts import has_rows, read_rows, threshold
+
+_CAUSES: tuple[tuple[str, Look], ...] = (
+    (DECODE_BYTES, decode_bytes),
+    (TIER_LOADS, tier_loads),
+    (BATCH, batch),
+)
 
 
 @dataclass(frozen=True)
@@ -49,10 +56,11 @@ def _evaluate(con: duckdb.DuckDBPyConnection) -> tuple[Result, ...]:
         )
     waits = _first(con, (preemption, blocked))
     slowness = waits or _first(con, (slow_tokens, missed_slo))
-    causes = _all(con, (decode_bytes, tier_loads, batch)) if slowness is not None else ()
+    shares = read_shares(con) if slowness is not None else ()
+    causes = _ranked(con, shares) if slowness is not None else ()
     if slowness is not None and (waits is not None or causes):
         savings = read_savings(con, hits)
-        return (_found(hits, slowness, causes, evidence, savings, is_explained=waits is not None),)
+        return (_found(hits, slowness, causes, evidence, savings, shares, is_explained=waits is not None),)
     if slowness is not None:
         # Slow for a reason that nothing here shows may have nothing to do with the cache.
         text = f"The KV cache was hit ({words}) and {slowness.words}; nothing in this run shows why."
@@ -88,8 +96,11 @@ def _first(con: duckdb.DuckDBPyConnection, looks: tuple[Look, ...]) -> Clause | 
     return next((clause for clause in (look(con) for look in looks) if clause is not None), None)
 
 
-def _all(con: duckdb.DuckDBPyConnection, looks: tuple[Look, ...]) -> tuple[Clause, ...]:
-    return tuple(clause for clause in (look(con) for look in looks) if clause is not None)
+def _ranked(con: duckdb.DuckDBPyConnection, shares: tuple[Share, ...]) -> tuple[Clause, ...]:
+    """Return the causes that the run shows, the most expensive first where their price is known."""
+    places = {share.name: place for place, share in enumerate(shares)}
+    looks = sorted(_CAUSES, key=lambda cause: places[cause[0]])
+    return tuple(clause for clause in (look(con) for _, look in looks) if clause is not None)
 
 
 def _found(
@@ -98,6 +109,7 @@ def _found(
     causes: tuple[Clause, ...],
     evidence: Evidence,
     savings: Savings | None,
+    shares: tuple[Share, ...],
     *,
     is_explained: bool,
 ) -> Result:
@@ -105,7 +117,8 @@ def _found(
     leader = slowness if is_explained else causes[0]
     clauses = [slowness.words] if is_explained else [slowness.words, leader.words]
     also = causes if is_explained else causes[1:]
-    reasons = [leader.reason, savings_words(savings) if savings is not None else None]
+    saved = savings_words(savings) if savings is not None else None
+    reasons = [leader.reason, saved, share_words(shares)]
     tail = f"; also, {' and '.join(cause.words for cause in also)}" if also else ""
     return Result(
         "found",

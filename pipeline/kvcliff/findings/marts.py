@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
 
-from kvcliff.errors import KvcliffError
+from kvcliff.errors import StoreError
 from kvcliff.store.database import quote
 
 if TYPE_CHECKING:
@@ -16,10 +16,14 @@ RowT = TypeVar("RowT", bound="DataclassInstance")
 
 def mart_columns(con: duckdb.DuckDBPyConnection, mart: str) -> frozenset[str]:
     """Return the columns of a temporary table or view; empty when it does not exist."""
-    rows = con.execute(
-        "select column_name from duckdb_columns() where database_name = 'temp' and table_name = ?", [mart]
-    ).fetchall()
-    return frozenset(row[0] for row in rows)
+    # Asked some 150 times for one report: planning a SELECT takes half as long as scanning the catalogue.
+    try:
+        result = con.execute(f"select * from temp.{quote(mart)} limit 0")  # noqa: S608
+    except duckdb.CatalogException:
+        return frozenset()
+    names = frozenset(column[0] for column in result.description or ())
+    result.fetchall()
+    return names
 
 
 def has_rows(con: duckdb.DuckDBPyConnection, mart: str) -> bool:
@@ -70,12 +74,12 @@ def threshold(con: duckdb.DuckDBPyConnection, name: str) -> float:
     """Return a threshold of this run.
 
     Raises:
-        KvcliffError: the run has no such threshold (it was stored by another version).
+        StoreError: the run has no such threshold (it was stored by another version).
     """
     # A result that is not fetched to its end blocks the next use of the connection.
     found = con.execute("select value from thresholds where name = ?", [name]).fetchall()
     if not found:
-        raise KvcliffError(
+        raise StoreError(
             f"the run has no threshold named {name}", hint="ingest the run again with this version"
         )
     return float(found[0][0])

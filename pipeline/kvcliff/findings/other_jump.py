@@ -8,6 +8,7 @@ from kvcliff.findings.base import Evidence, Finding, Result, Severity, cannot_te
 from kvcliff.findings.captures import CLIENT, LOG
 from kvcliff.findings.levels import read_levels
 from kvcliff.findings.marts import has_rows, query_rows, threshold
+from kvcliff.findings.quiet_changes import context_growth, profiler_stops
 from kvcliff.findings.run_time import read_run_time
 from kvcliff.units import NS_PER_S, format_count, format_ms, format_pct
 
@@ -45,6 +46,22 @@ _CAUSES: dict[str, tuple[str, str]] = {
     "graph_capture": (
         "the batch left the captured CUDA graph sizes",
         "Capture graphs up to the batch size that the load reaches.",
+    ),
+    "communication": (
+        "ranks waited for each other",
+        "Look at the GPU that arrives last: clock, power cap, CPU cores of its process, other work on it.",
+    ),
+    "max_sequences": (
+        "as many requests ran as the limit allows",
+        "Raise max_num_seqs while KV has room, or add a replica.",
+    ),
+    "token_budget": (
+        "prefill filled the token budget of every step",
+        "Raise max_num_batched_tokens, or add a replica: prefill is the limit, not KV.",
+    ),
+    "head_of_line": (
+        "the first request in line held back the others, with slots and KV free",
+        "Look at the longest prompts: one may need more blocks at once than are free; send them elsewhere.",
     ),
     "unknown": ("the cause is unknown", "Capture a trace of this moment to name the cause."),
 }
@@ -108,9 +125,9 @@ _LEVELS_SQL = """
 with neighbours as (
     select
         level, place_no, load, itl_p99_ms, kv_used_ratio_max,
-        lag(level) over (order by place_no) as below,
-        lag(load) over (order by place_no) as load_below,
-        lag(itl_p99_ms) over (order by place_no) as itl_p99_below_ms
+        lag(level) over (partition by sweep order by place_no) as below,
+        lag(load) over (partition by sweep order by place_no) as load_below,
+        lag(itl_p99_ms) over (partition by sweep order by place_no) as itl_p99_below_ms
     from concurrency_knee
     where place_no is not null
 )
@@ -121,7 +138,7 @@ where
     itl_p99_ms >= ? * itl_p99_below_ms * load / load_below
     and kv_used_ratio_max < ?
     and level not in (select distinct level from latency_jumps where level is not null)
-order by itl_p99_ms / itl_p99_below_ms * load_below / load desc, place_no
+order by itl_p99_ms / itl_p99_below_ms * load_below / load desc, place_no, level
 limit 1
 """
 
@@ -137,7 +154,7 @@ def cause_action(cause: str) -> str | None:
 
 
 def _evaluate(con: duckdb.DuckDBPyConnection) -> tuple[Result, ...]:
-    between = _between_levels(con)
+    between = (*_between_levels(con), *profiler_stops(con))
     groups = query_rows(con, ("latency_jumps",), _JumpGroup, _SQL)
     if groups:
         run_time = read_run_time(con)
@@ -157,7 +174,7 @@ def _evaluate(con: duckdb.DuckDBPyConnection) -> tuple[Result, ...]:
     if has_rows(con, "token_latency"):
         return (
             not_found(
-                "Token latency did not jump other than at KV pressure.",
+                f"Token latency did not jump other than at KV pressure{context_growth(con)}.",
                 0.8,
                 Evidence("latency_jumps", "cause <> 'kv'", (("rows", 0),)),
             ),

@@ -56,7 +56,7 @@ _EVENTS_SQL = """
 select count(*), sum(event_count)
 from engine_events
 where
-    kind in ('preempt', 'flip', 'recompute_step', 'swap_copies')
+    kind in ('preempt', 'flip', 'recompute_step', 'retract', 'pause', 'swap_out', 'copies_out')
     and proof in ('counter', 'log', 'resume', 'copies')
 """
 

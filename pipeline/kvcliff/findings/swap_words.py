@@ -14,6 +14,7 @@ _ACTED = {
     "recompute": ("preempted", "and recomputed the victims later"),
     "swap": ("preempted", "and swapped the victims to the host"),
     "retract": ("retracted requests", "and recomputed them later"),
+    "pause": ("paused requests", "and recomputed them later"),
     "offload": ("moved KV blocks off the GPU", ""),
     "unknown": ("acted on KV pressure", "(mechanism unknown)"),
 }
@@ -157,7 +158,14 @@ def _acted(point: SwapPoint) -> str:
     verb, tail = _ACTED.get(point.mechanism or "unknown", _ACTED["unknown"])
     count = ""
     if point.action_count:
-        count = " once" if point.action_count == 1 else f" {format_count(point.action_count)} times"
+        # Engines that say how many they preempted warn of every 50th only.
+        is_least = point.e_proof == "log" and point.mechanism in ("recompute", "swap")
+        least = " at least" if is_least else ""
+        count = (
+            f"{least} once"
+            if point.action_count == 1
+            else f"{least} {format_count(point.action_count)} times"
+        )
         tail = tail.replace("victims", "victim") if point.action_count == 1 else tail
     return " ".join(part for part in (f"{verb}{count}", tail) if part)
 

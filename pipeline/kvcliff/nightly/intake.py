@@ -36,10 +36,11 @@ class FolderChangedError(InputError):
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why something could not be done for one run, and what to do about it."""
+    """Why something could not be done for one run, what to do about it, and whether kvcliff is to blame."""
 
     reason: str
     hint: str | None
+    is_bug: bool = False
 
 
 def take_in(
@@ -146,8 +147,13 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         link = link.__cause__
 
 
-def refusal_of(error: BaseException) -> Refusal:
-    """Return why a run was refused, in words; an error that nobody meant is called a bug."""
+def refusal_of(error: BaseException, command: str = "diagnose FOLDER") -> Refusal:
+    """Return why a run was refused, in words; an error that nobody meant is called a bug.
+
+    Args:
+        error: what came out.
+        command: what does the same for the one run alone.
+    """
     if isinstance(error, KvcliffError):
         return Refusal(error.message.splitlines()[0], error.hint)
     if isinstance(error, MemoryError | duckdb.OutOfMemoryException):
@@ -159,5 +165,6 @@ def refusal_of(error: BaseException) -> Refusal:
     where = f" in {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
     return Refusal(
         f"kvcliff failed on something it did not expect ({kind}{where}): this is a bug",
-        "repeat it alone for the traceback: kvcliff --debug diagnose FOLDER",
+        f"repeat it alone for the traceback: kvcliff --debug {command}",
+        is_bug=True,
     )

@@ -83,6 +83,7 @@ class NightResult:
         new_count: folders that this pass took in.
         report_problems: run and reason where no report could be written.
         raw_removed: runs whose raw rows were removed.
+        bugs: folder or run, and what kvcliff failed on there without meaning to.
     """
 
     judged: tuple[StoredJudgement, ...]
@@ -91,6 +92,7 @@ class NightResult:
     new_count: int
     report_problems: tuple[tuple[str, Refusal], ...]
     raw_removed: tuple[str, ...]
+    bugs: tuple[tuple[str, Refusal], ...] = ()
 
 
 def run_night(night: Night) -> NightResult:
@@ -106,16 +108,22 @@ def run_night(night: Night) -> NightResult:
     found = find_run_folders(night.root, night.policy.discovery, now_ns=night.now_ns, outputs=(night.output,))
     waiting = {run.folder: run for run in found if run.wait_reason is not None}
     new_count = 0
+    refusals: list[tuple[str, Refusal]] = []
     for run in _to_read(night, found):
-        changed = _read_folder(night, run)
-        if changed is not None:
-            waiting[run.folder] = changed
+        came = _read_folder(night, run)
+        if isinstance(came, RunFolder):
+            waiting[run.folder] = came
         else:
             new_count += 1
+        if isinstance(came, Refusal):
+            refusals.append((run.folder, came))
     known = folder_states(night.con, night.root_id)
     for stored_run, folder in _to_judge(night, known):
-        _judge_run(night, stored_run, folder)
+        refusal = _judge_run(night, stored_run, folder)
+        if refusal is not None:
+            refusals.append((folder, refusal))
     report_problems = _write_reports(night, known)
+    refusals += report_problems
     raw_removed = _remove_old_raw(night)
     return NightResult(
         judged=unannounced_judgements(night.con),
@@ -126,6 +134,7 @@ def run_night(night: Night) -> NightResult:
         new_count=new_count,
         report_problems=report_problems,
         raw_removed=raw_removed,
+        bugs=tuple((name, refusal) for name, refusal in refusals if refusal.is_bug),
     )
 
 
@@ -149,8 +158,8 @@ def _is_due(night: Night, run: RunFolder, state: FolderState) -> bool:
     return False
 
 
-def _read_folder(night: Night, run: RunFolder) -> RunFolder | None:
-    """Take one folder in, or set it aside; return it when it changed meanwhile and must wait."""
+def _read_folder(night: Night, run: RunFolder) -> RunFolder | Refusal | None:
+    """Take one folder in; return why it was set aside, or the folder when it changed and must wait."""
     known = folder_states(night.con, night.root_id).get(run.folder)
     is_same = known is not None and known.fingerprint == run.fingerprint and known.state == "begun"
     attempts = known.attempt_count if known is not None and is_same else 0
@@ -167,8 +176,7 @@ def _read_folder(night: Night, run: RunFolder) -> RunFolder | None:
         night.now_ns,
     )
     if attempts >= night.policy.discovery.attempts and not night.is_retrying:
-        _set_aside(night, begun, _poisonous(attempts))
-        return None
+        return _set_aside(night, begun, _poisonous(attempts))
     remember_folder(night.con, night.root_id, begun)
     try:
         run_id = take_in(
@@ -190,8 +198,7 @@ def _read_folder(night: Night, run: RunFolder) -> RunFolder | None:
         if is_machine_error(exc):
             raise machine_problem(exc) from exc
         clear_away(night.con)
-        _set_aside(night, begun, _inside(refusal_of(exc), run))
-        return None
+        return _set_aside(night, begun, _inside(refusal_of(exc, f"diagnose ROOT/{run.folder}"), run))
     _remember_stored(night, begun, run_id)
     return None
 
@@ -202,7 +209,8 @@ def _inside(refusal: Refusal, run: RunFolder) -> Refusal:
     def shorten(text: str) -> str:
         return text.replace(str(run.path), run.folder).replace(str(run.path.resolve()), run.folder)
 
-    return Refusal(shorten(refusal.reason), shorten(refusal.hint) if refusal.hint is not None else None)
+    hint = shorten(refusal.hint) if refusal.hint is not None else None
+    return replace(refusal, reason=shorten(refusal.reason), hint=hint)
 
 
 def _poisonous(attempts: int) -> Refusal:
@@ -217,12 +225,13 @@ def _is_unchanged(night: Night, run: RunFolder) -> bool:
     return now is not None and now.fingerprint == run.fingerprint
 
 
-def _set_aside(night: Night, begun: FolderState, refusal: Refusal) -> None:
+def _set_aside(night: Night, begun: FolderState, refusal: Refusal) -> Refusal:
     remember_folder(
         night.con,
         night.root_id,
         replace(begun, state="set_aside", attempt_count=0, reason=refusal.reason, hint=refusal.hint),
     )
+    return refusal
 
 
 def _remember_stored(night: Night, begun: FolderState, run_id: str) -> None:
@@ -252,7 +261,8 @@ def _to_judge(night: Night, known: dict[str, FolderState]) -> list[tuple[StoredR
     return sorted(due, key=lambda entry: (order_ns(entry[0]), entry[0].run_id))
 
 
-def _judge_run(night: Night, run: StoredRun, folder: str) -> None:
+def _judge_run(night: Night, run: StoredRun, folder: str) -> Refusal | None:
+    """Store the verdict on a run; return why it could not be compared."""
     series, order = series_of(run, night.policy.baseline), order_ns(run)
     base = choose_baseline(night.con, run.run_id, series, order, night.policy.baseline)
     subject = Subject(
@@ -271,6 +281,7 @@ def _judge_run(night: Night, run: StoredRun, folder: str) -> None:
             problem += f" (to begin a new baseline with it: kvcliff runs accept {run.run_id})"
         judgement = judge(subject, comparison, night.policy, problem=problem)
     remember_judgement(night.con, judgement, order_ns=order, now_ns=night.now_ns)
+    return refusal
 
 
 def _other_versions(night: Night, subject: Subject, version: str) -> tuple[str, ...]:
@@ -303,7 +314,7 @@ def _compare(night: Night, subject: Subject) -> tuple[Comparison | None, Refusal
     except Exception as exc:
         if is_machine_error(exc):
             raise machine_problem(exc) from exc
-        return None, refusal_of(exc)
+        return None, refusal_of(exc, f"compare {base[0]} {subject.run_id} --db DATABASE")
 
 
 def _count_swap_points(night: Night, run_id: str) -> int:
@@ -344,7 +355,7 @@ def _write_reports(night: Night, known: dict[str, FolderState]) -> tuple[tuple[s
         except Exception as exc:
             if is_machine_error(exc):
                 raise machine_problem(exc) from exc
-            problems.append((run_id, refusal_of(exc)))
+            problems.append((run_id, refusal_of(exc, f"report {run_id} --db DATABASE")))
         finally:
             clear_away(night.con)
     return tuple(problems)

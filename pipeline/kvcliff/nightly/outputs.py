@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kvcliff.errors import CannotAnswerError, GateTripped
+from kvcliff.errors import CannotAnswerError, GateTripped, KvcliffError
 from kvcliff.nightly.files import write_file, write_files
 from kvcliff.nightly.index_page import index_files
 from kvcliff.nightly.json_output import night_data
@@ -29,7 +29,7 @@ class NightOutputs:
         view: the content.
         summary: one line.
         data: the data of the JSON envelope.
-        exit_code: 0, 4 (inconclusive) or 10 (failed).
+        exit_code: 0, 4 (inconclusive), 10 (failed) or 70 (a bug met one of the runs, and none failed).
         files: everything but the JSON envelope, by path relative to the output folder.
     """
 
@@ -50,6 +50,8 @@ def build_outputs(night: Night, result: NightResult) -> NightOutputs:
     view = build_view(night, result)
     codes = {"failed": GateTripped.exit_code, "inconclusive": CannotAnswerError.exit_code, "passed": 0}
     exit_code = codes[view.verdict]
+    if result.bugs and view.verdict != "failed":
+        exit_code = KvcliffError.exit_code
     summary = summary_line(view)
     files = {
         **index_files(view),

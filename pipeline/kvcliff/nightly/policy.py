@@ -1,7 +1,6 @@
 """The nightly policy: a TOML file that says what counts as a run, a baseline and a failure."""
 
 import re
-import tomllib
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Literal, get_args
 
 from kvcliff.errors import UsageProblem
 from kvcliff.nightly.comparison.metrics import METRICS, find_spec
-from kvcliff.readers.toml_values import TomlTable
+from kvcliff.readers.toml_values import TomlTable, parse_toml
 
 #: What a bad outcome does: exit 10, exit 4, a line in the report, or nothing.
 Severity = Literal["fail", "inconclusive", "warn", "ignore"]
@@ -181,8 +180,8 @@ def read_nightly_policy(path: Path, *, known_thresholds: frozenset[str]) -> Nigh
     except UnicodeDecodeError as exc:
         raise UsageProblem(f"the policy file {path} is not encoded in UTF-8", hint="check --policy") from exc
     try:
-        entries = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as exc:
+        entries = parse_toml(text)
+    except ValueError as exc:
         raise UsageProblem(
             f"the policy file {path} is not TOML: {exc}", hint="an example is in README's chapter Nightly"
         ) from exc

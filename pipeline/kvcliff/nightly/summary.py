@@ -17,6 +17,11 @@ def summary_line(view: NightView) -> str:
         folder = view.result.set_aside[0]
         more = f" and {len(view.result.set_aside) - 1} more" if len(view.result.set_aside) > 1 else ""
         parts.append(f"set aside: {folder.folder}{more} ({folder.reason})")
+    if view.result.report_problems:
+        run_id, refusal = view.result.report_problems[0]
+        count = len(view.result.report_problems)
+        more = f" and {count - 1} more" if count > 1 else ""
+        parts.append(f"no report of {run_id}{more} ({refusal.reason})")
     text = "; ".join(part.removesuffix(".") for part in parts)
     return plain(f"kvcliff nightly {view.verdict}: {text}", max_chars=_MAX_CHARS)
 

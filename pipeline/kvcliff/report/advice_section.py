@@ -63,12 +63,6 @@ def advice_section(con: duckdb.DuckDBPyConnection, findings: tuple[FindingLine, 
     return Section("actions", "What to do", tuple(blocks)) if blocks else None
 
 
-def cited_sentences(con: duckdb.DuckDBPyConnection) -> tuple[CitedSentence, ...]:
-    """Return every sentence of advice of the report, each with the rows behind its numbers."""
-    rows = _focused_rows(con)
-    return (*advice_sentences(rows), *refusal_sentences(rows), *_ceilings(con, rows))
-
-
 def _ceilings(con: duckdb.DuckDBPyConnection, rows: tuple[CitedRow, ...]) -> tuple[CitedSentence, ...]:
     focus = choose_focus(con)
     return ceiling_sentences(con, focus.level, focus.replica_id) if rows and focus is not None else ()

@@ -75,6 +75,7 @@ _WORDS = (
 BY_COLUMN: dict[str, Treatment] = {
     **dict.fromkeys(_WORDS, "word"),
     "level": "level",
+    "sweep": "level",
     "replica": "replica",
     "replica_id": "replica",
     "path": "path",
@@ -100,6 +101,8 @@ BY_TABLE: dict[tuple[str, str], Treatment | None] = {
     ("settings", "scope"): "scope",
     ("settings", "value"): "setting",
     ("client_totals", "name"): "word",
+    ("server_latencies", "name"): "word",
+    ("server_latencies", "label"): "word",
     ("concurrency_knee", "reason"): "sentence",
     ("captures", "reason"): "sentence",
     ("advice", "reason"): "sentence",

@@ -99,7 +99,9 @@ def _exposed(con: duckdb.DuckDBPyConnection) -> dict[str, dict[str, str]]:
 def _read_names(con: duckdb.DuckDBPyConnection, tables: dict[str, dict[str, str]]) -> _Names:
     names = _Names()
     names.paths = _path_names(con)
-    names.levels = _numbered(_distinct(con, tables, "level"), "level", _LEVEL_NUMBER)
+    sweeps = enumerate(sorted(_distinct(con, tables, "sweep")), start=1)
+    names.levels = {sweep: f"folder-{number}" for number, sweep in sweeps}
+    names.levels |= _numbered(_distinct(con, tables, "level"), "level", _LEVEL_NUMBER)
     names.replicas = _numbered(_distinct(con, tables, "replica_id", "replica"), "replica", _REPLICA_NUMBER)
     scopes = [row[0] for row in con.execute("select distinct scope from settings").fetchall() if row[0]]
     names.scopes = {scope: f"scope-{number}" for number, scope in enumerate(sorted(scopes), start=1)}

@@ -44,7 +44,7 @@ _VERDICT_COLUMNS = (
 )
 _VERDICT_SQL = f"""
 select
-    level, short_name, replace(verdict, '_', ' '), count(*),
+    level, short_name, replace(replace(verdict, '_', ' '), 'l2', 'L2'), count(*),
     sum(duration_ns) // nullif(count(duration_ns), 0),
     favg(dram_busy_ratio), favg(l2_use_ratio), favg(sm_use_ratio)
 from profiled_kernels
@@ -69,8 +69,9 @@ _LIMIT_COLUMNS = (
 #: Without a trace every row is covered, which says nothing; one family is the same as all.
 _LIMIT_SQL = f"""
 select
-    level, phase, replace(family, '_', ' '), replace(verdict, '_', ' '), cause, verdict_ratio,
-    case basis when 'trace' then coverage_ratio end, l2_reuse, read_hit_ratio, dram_busy_ratio, sm_use_ratio
+    level, phase, replace(family, '_', ' '), replace(replace(verdict, '_', ' '), 'l2', 'L2'), cause,
+    verdict_ratio, case basis when 'trace' then coverage_ratio end, l2_reuse, read_hit_ratio,
+    dram_busy_ratio, sm_use_ratio
 from counter_limits
 where covered_time_ns > 0 or basis = 'profile'
 qualify family <> 'all' or count(*) over (partition by level, phase) > 2

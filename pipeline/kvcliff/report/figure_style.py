@@ -2,7 +2,7 @@
 
 import io
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import pairwise
@@ -14,6 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 from matplotlib.typing import RcKeyType
 
 from kvcliff.findings.run_time import RunTime
@@ -125,6 +126,40 @@ def finish_panel(panel: Axes, *, is_empty: bool, words: str) -> None:
         panel.legend(
             loc="upper left", bbox_to_anchor=(1.005, 1.0), frameon=False, borderaxespad=0.0, fontsize=8
         )
+
+
+def stacked_panels(ratios: Sequence[float], height: float) -> tuple[Figure, tuple[Axes, ...]]:
+    """Return a figure of panels over one axis of time, and the panels from top to bottom.
+
+    Args:
+        ratios: heights of the panels against each other.
+        height: of the figure, in inches.
+    """
+    figure = Figure(figsize=(10.0, height), layout="constrained")
+    axes = figure.subplots(len(ratios), 1, sharex=True, height_ratios=list(ratios), squeeze=False)
+    return figure, tuple(axes[:, 0])
+
+
+def finish_stack(
+    figure: Figure, panels: tuple[Axes, ...], title: str, label: str, *, title_pad: float | None = None
+) -> Figure:
+    """Return a figure of stacked panels with its grids, its heading and the heading of its time axis."""
+    for panel in panels:
+        panel.grid(axis="y", color="#E8E8E8", linewidth=0.6)
+        panel.set_axisbelow(True)
+    panels[0].set_title(printable(title), loc="left", fontweight="bold", pad=title_pad)
+    panels[-1].set_xlabel(label)
+    panels[-1].xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    figure.align_ylabels(list(panels))
+    return figure
+
+
+def count_axis(panel: Axes, label: str, *, most_ticks: int) -> None:
+    """Let a panel count whole things from zero."""
+    panel.set_ylim(bottom=0)
+    panel.yaxis.set_major_locator(MaxNLocator(nbins=most_ticks, integer=True))
+    panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    panel.set_ylabel(label)
 
 
 def time_label(run_time: RunTime, level: str | None) -> str:

@@ -1,7 +1,6 @@
 """The figure of a sweep: throughput, token latency and shares over load, with knee and saturation marked."""
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import duckdb
 from matplotlib.axes import Axes
@@ -27,6 +26,8 @@ from kvcliff.units import format_number
 _MIN_LEVELS = 2
 #: Labels that fit side by side below the axis; a load too close to the one before has none.
 _LABEL_ROOM = 26
+#: Colour and marker of each of several sweeps.
+_SWEEP_STYLES = ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), (AMBER, "D"))
 #: Ratio of the load axis from which it is logarithmic: sweeps usually double.
 _LOG_RATIO = 8
 
@@ -36,6 +37,7 @@ class _Level:
     """One row of ``concurrency_knee``."""
 
     level: str
+    sweep: str | None
     load_kind: str | None
     load: float
     tokens_per_s: float
@@ -45,7 +47,8 @@ class _Level:
     l2_reuse: str | None
     read_hit_ratio: float | None
     dram_use_ratio: float | None
-    is_knee: bool
+    knee_min_load: float | None
+    knee_max_load: float | None
     is_saturation: bool
 
 
@@ -61,7 +64,33 @@ def knee_figure(con: duckdb.DuckDBPyConnection, run_time: RunTime, run_name: str
     levels = read_rows(con, "concurrency_knee", _Level, where="place_no is not null", order="place_no, level")
     if len(levels) < _MIN_LEVELS:
         return None
+    sweeps = _sweeps(levels)
+    if len(sweeps) > 1:
+        return rendered(lambda: _draw_several(sweeps, run_name), _several_words(sweeps))
     return rendered(lambda: _draw(levels, run_name), _caption(levels))
+
+
+def _sweeps(levels: tuple[_Level, ...]) -> dict[str, tuple[_Level, ...]]:
+    """Return the levels by sweep, in the order of names."""
+    names = sorted({level.sweep or "" for level in levels})
+    return {name: tuple(level for level in levels if (level.sweep or "") == name) for name in names}
+
+
+def _several_words(sweeps: dict[str, tuple[_Level, ...]]) -> str:
+    """Return what is drawn of several sweeps, with the marks of each."""
+    kind = next(iter(sweeps.values()))[0].load_kind or "load"
+    sentences = [f"Throughput and median time between tokens over {kind}, one curve per sweep."]
+    for name, levels in tuple(sweeps.items())[: len(_SWEEP_STYLES)]:
+        knee, saturation = _knee(levels), _saturation(levels)
+        marks = [
+            *([f"the knee between {format_number(knee[0])} and {format_number(knee[1])}"] if knee else []),
+            *([f"the saturation at {format_number(saturation.load)}"] if saturation else []),
+        ]
+        sentences.append(f"{name}: {', '.join(marks) or 'neither a knee nor a saturation is claimed'}.")
+    sentences.append("A shaded range is a knee, a dashed line a saturation, in the colour of the sweep.")
+    if len(sweeps) > len(_SWEEP_STYLES):
+        sentences.append(f"{len(sweeps) - len(_SWEEP_STYLES)} more sweeps stand in the table only.")
+    return " ".join(sentences)
 
 
 def _caption(levels: tuple[_Level, ...]) -> str:
@@ -71,8 +100,8 @@ def _caption(levels: tuple[_Level, ...]) -> str:
     knee = _knee(levels)
     if knee is not None:
         sentences.append(
-            f"The knee lies in the shaded range, between {format_number(knee[0].load)} and "
-            f"{format_number(knee[1].load)}: no level in between was measured."
+            f"The knee lies in the shaded range, between {format_number(knee[0])} and "
+            f"{format_number(knee[1])}: between levels throughput is not known."
         )
     saturation = _saturation(levels)
     if saturation is not None:
@@ -82,9 +111,16 @@ def _caption(levels: tuple[_Level, ...]) -> str:
     return " ".join(sentences)
 
 
-def _knee(levels: tuple[_Level, ...]) -> tuple[_Level, _Level] | None:
-    """Return the level of the knee and the next one, between which it lies."""
-    return next(((before, after) for before, after in pairwise(levels) if before.is_knee), None)
+def _knee(levels: tuple[_Level, ...]) -> tuple[float, float] | None:
+    """Return the loads between which the knee lies."""
+    return next(
+        (
+            (level.knee_min_load, level.knee_max_load)
+            for level in levels
+            if level.knee_min_load is not None and level.knee_max_load is not None
+        ),
+        None,
+    )
 
 
 def _saturation(levels: tuple[_Level, ...]) -> _Level | None:
@@ -110,10 +146,49 @@ def _draw(levels: tuple[_Level, ...], title: str) -> Figure:
         panel.set_axisbelow(True)
         finish_panel(panel, is_empty=False, words="")
     axes[0].set_title(printable(title), loc="left", fontweight="bold")
-    kind = levels[0].load_kind
-    axes[-1].set_xlabel("requests per second asked for" if kind == "request rate" else "requests at once")
+    axes[-1].set_xlabel(_load_words(levels[0]))
     figure.align_ylabels(axes)
     return figure
+
+
+def _draw_several(sweeps: dict[str, tuple[_Level, ...]], title: str) -> Figure:
+    """Return the figure of several sweeps over one axis of load; call it under the style of reports."""
+    every = tuple(sorted((level for levels in sweeps.values() for level in levels), key=lambda at: at.load))
+    has_latency = any(level.itl_p50_ms for level in every)
+    figure = Figure(figsize=(10.0, 5.1 if has_latency else 2.9), layout="constrained")
+    axes = list(figure.subplots(2 if has_latency else 1, 1, sharex=True, squeeze=False)[:, 0])
+    _scale_load(axes[-1], every)
+    for (name, levels), (color, marker) in zip(sweeps.items(), _SWEEP_STYLES, strict=False):
+        throughput = [(level.load, level.tokens_per_s) for level in levels]
+        latency = [(level.load, level.itl_p50_ms) for level in levels if level.itl_p50_ms]
+        for panel, known in zip(axes, (throughput, latency), strict=False):
+            panel.plot(
+                [load for load, _ in known],
+                [value for _, value in known],
+                color=color,
+                linewidth=1.4,
+                marker=marker,
+                markersize=4,
+                label=printable(name),
+            )
+            _draw_marks(panel, levels, color)
+    axes[0].set(ylim=(0, None), ylabel="tokens/s")
+    if has_latency:
+        _scale_latency(axes[1])
+        axes[1].set_ylabel("ITL p50 (ms, log)")
+    for panel in axes:
+        panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_number(value)))
+        panel.grid(axis="y", color="#E8E8E8", linewidth=0.6)
+        panel.set_axisbelow(True)
+        finish_panel(panel, is_empty=False, words="")
+    axes[0].set_title(printable(title), loc="left", fontweight="bold")
+    axes[-1].set_xlabel(_load_words(every[0]))
+    figure.align_ylabels(axes)
+    return figure
+
+
+def _load_words(level: _Level) -> str:
+    return "requests per second asked for" if level.load_kind == "request rate" else "requests at once"
 
 
 def _scale_load(panel: Axes, levels: tuple[_Level, ...]) -> None:
@@ -166,6 +241,11 @@ def _draw_latency(panel: Axes, levels: tuple[_Level, ...]) -> None:
                 markersize=4,
                 label=label,
             )
+    _scale_latency(panel)
+    panel.set_ylabel("ITL (ms, log)")
+
+
+def _scale_latency(panel: Axes) -> None:
     panel.set_yscale("log")
     panel.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_number(value)))
@@ -173,7 +253,6 @@ def _draw_latency(panel: Axes, levels: tuple[_Level, ...]) -> None:
     low, high = panel.get_ylim()
     # At least a decade, so that noise does not look like a cliff.
     panel.set_ylim(low, max(high, low * 10))
-    panel.set_ylabel("ITL (ms, log)")
 
 
 def _shares(levels: tuple[_Level, ...]) -> tuple[tuple[str, str, list[float | None], str], ...]:
@@ -210,19 +289,19 @@ def _draw_shares(panel: Axes, levels: tuple[_Level, ...]) -> None:
     panel.set_ylabel("%")
 
 
-def _draw_marks(panel: Axes, levels: tuple[_Level, ...]) -> None:
+def _draw_marks(panel: Axes, levels: tuple[_Level, ...], color: str = INK) -> None:
     """Shade the range in which the knee lies and mark the saturation."""
-    is_first = panel.get_subplotspec().is_first_row()  # type: ignore[union-attr]
+    is_first = panel.get_subplotspec().is_first_row() and color == INK  # type: ignore[union-attr]
     knee = _knee(levels)
     if knee is not None:
         panel.axvspan(
-            knee[0].load, knee[1].load, color=INK, alpha=0.1, linewidth=0, label="knee" if is_first else None
+            knee[0], knee[1], color=color, alpha=0.1, linewidth=0, label="knee" if is_first else None
         )
     saturation = _saturation(levels)
     if saturation is not None:
         panel.axvline(
             saturation.load,
-            color=INK,
+            color=color,
             linewidth=1.1,
             linestyle=(0, (6, 2)),
             label="saturation" if is_first else None,

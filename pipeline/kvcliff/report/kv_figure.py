@@ -7,7 +7,7 @@ from typing import Any
 import duckdb
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from kvcliff.findings.marts import has_rows, query_rows
 from kvcliff.findings.run_time import RunTime
@@ -21,10 +21,12 @@ from kvcliff.report.figure_style import (
     ORANGE,
     PALE,
     SKY,
+    count_axis,
     curve_points,
     finish_panel,
-    printable,
+    finish_stack,
     rendered,
+    stacked_panels,
     time_label,
 )
 from kvcliff.report.focus import Focus, choose_focus
@@ -95,22 +97,14 @@ def draw_series(series: FigureSeries, run_time: RunTime, title: str) -> Figure:
     if series.level_start_ns is not None:
         run_time = replace(run_time, started_at_ns=series.level_start_ns)
     panels = _panels(series)
-    height = 0.6 + sum(ratio for _, ratio in panels) * 0.75
-    figure = Figure(figsize=(10.0, height), layout="constrained")
-    axes = figure.subplots(
-        len(panels), 1, sharex=True, height_ratios=[ratio for _, ratio in panels], squeeze=False
-    )[:, 0]
+    ratios = [ratio for _, ratio in panels]
+    figure, axes = stacked_panels(ratios, 0.6 + sum(ratios) * 0.75)
     _limit_time(axes[-1], series, run_time)
     for panel, (draw, _) in zip(axes, panels, strict=True):
         draw(panel, series, run_time)
         _draw_marks(panel, series, run_time, is_top=panel is axes[0])
-        panel.grid(axis="y", color="#E8E8E8", linewidth=0.6)
-        panel.set_axisbelow(True)
-    axes[0].set_title(printable(title), loc="left", fontweight="bold", pad=30 if series.swap_marks else 18)
-    axes[-1].set_xlabel(time_label(run_time, series.level))
-    axes[-1].xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
-    figure.align_ylabels(list(axes))
-    return figure
+    label = time_label(run_time, series.level)
+    return finish_stack(figure, axes, title, label, title_pad=30 if series.swap_marks else 18)
 
 
 def _panels(series: FigureSeries) -> list[tuple[_DrawPanel, float]]:
@@ -251,10 +245,7 @@ def _draw_queue(panel: Axes, series: FigureSeries, run_time: RunTime) -> None:
         # The legend shows the area, which grey print keeps apart from the line of running requests.
         panel.fill_between(times, values, step="post", color=AMBER, alpha=0.55, linewidth=0, label="waiting")
         panel.plot(times, values, color="#9A6700", linewidth=1.0, drawstyle="steps-post")
-    panel.set_ylim(bottom=0)
-    panel.yaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))
-    panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    panel.set_ylabel("requests")
+    count_axis(panel, "requests", most_ticks=4)
     finish_panel(panel, is_empty=False, words="")
 
 

@@ -28,6 +28,7 @@ _MECHANISMS = {
     "recompute": "KV blocks ran out: requests were preempted and computed again",
     "swap": "KV blocks ran out: requests were preempted and their blocks copied out and back",
     "retract": "KV blocks ran out: requests were retracted to the queue",
+    "pause": "KV blocks ran out: requests were paused and computed again",
     "offload": "KV blocks ran out: blocks were moved to another tier",
 }
 

@@ -62,7 +62,7 @@ select
 from concurrency_knee as knees
 left join placed on knees.level = placed.level
 left join points on knees.level = points.level
-order by knees.place_no nulls last, knees.level_number nulls last, knees.level
+order by knees.sweep nulls first, knees.place_no nulls last, knees.level_number nulls last, knees.level
 limit 60
 """  # noqa: S608
 

@@ -19,7 +19,7 @@ class _Knee:
 #: How throughput grows beyond the knee is what the next level tells.
 _KNEE_SQL = """
 with placed as (
-    select *, lead(elasticity) over (order by place_no, level) as elasticity_beyond
+    select *, lead(elasticity) over (partition by sweep order by place_no, level) as elasticity_beyond
     from concurrency_knee
     where place_no is not null
 )
@@ -27,7 +27,7 @@ with placed as (
 select level, cause, elasticity_beyond
 from placed
 where is_knee
-order by place_no, level
+order by sweep nulls first, place_no, level
 """
 
 

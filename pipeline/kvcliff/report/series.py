@@ -142,7 +142,15 @@ def _event_times(con: duckdb.DuckDBPyConnection, here: tuple[str | None, str | N
         f"""
         with actions as (
             select ts_ns from engine_events
-            where kind in ('preempt', 'flip', 'recompute_step', 'swap_copies', 'oom', 'fatal') and {_HERE}
+            where
+                ts_ns is not null
+                and (
+                    kind in (
+                        'preempt', 'flip', 'recompute_step', 'retract', 'pause', 'swap_out', 'oom', 'fatal'
+                    )
+                    or (kind in ('copies_out', 'copies_in') and is_under_pressure)
+                )
+                and {_HERE}
         ),
 
         binned as (

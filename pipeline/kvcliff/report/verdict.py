@@ -8,13 +8,16 @@ _SEVERITY_RANK = {"critical": 0, "warning": 1, "info": 2}
 _LEADING = ("hit_but_slow", "swap_point")
 #: Found, but no reason for slow tokens: they never open a report.
 _BACKGROUND = ("headroom", "capture_failed", "clock_trust", "source_disagreement")
+#: Only information, but an answer: they open a report whose swap point cannot be told.
+_INFORMING = ("concurrency_knee", "counter_limits")
 
 
 def choose_verdict(findings: tuple[FindingLine, ...]) -> Verdict:
     """Return the opening sentence of a report.
 
     ``hit_but_slow`` when found, else the swap point, else the gravest other finding that is more than
-    information; else what the swap point finding says instead (a positive no, or why it cannot tell).
+    information; else what the swap point finding says instead: a positive no, or why it cannot tell. Then
+    a limit of the load or of kernels, when one was found, says more.
     """
     found = [line for line in findings if line.verdict == "found"]
     leading = [line for name in _LEADING for line in found if line.finding == name]
@@ -23,7 +26,13 @@ def choose_verdict(findings: tuple[FindingLine, ...]) -> Verdict:
         key=lambda line: (_SEVERITY_RANK.get(line.severity, 9), line.finding_no),
     )
     rest = [line for line in findings if line.finding == "swap_point"]
-    for line in (*leading, *others, *rest):
+    informing = [
+        line
+        for name in _INFORMING
+        for line in found
+        if line.finding == name and all(item.verdict == "cannot_tell" for item in rest)
+    ]
+    for line in (*leading, *others, *informing, *rest):
         return _verdict(line)
     return Verdict(None, "cannot_tell", "info", None, "Nothing was diagnosed in this run.", None)
 

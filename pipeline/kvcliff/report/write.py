@@ -2,6 +2,8 @@
 
 import json
 import os
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -203,20 +205,33 @@ def _report_of(out_dir: Path) -> str | None:
 
 
 def _write_files(out_dir: Path, files: dict[str, bytes]) -> None:
-    """Write each file beside its target and move it there, so that a reader never sees half a file.
+    """Write all files beside their targets, then move them there: a full disk leaves what was there before.
 
     Raises:
         OutputError: the folder or a file cannot be written.
     """
+    targets = {out_dir / name: data for name, data in files.items()}
+    parts = {target: target.with_name(f".{target.name}.part") for target in targets}
+    new_folders = [folder for folder in (out_dir / FOLDER, out_dir) if not folder.exists()]
     try:
-        for name, data in files.items():
-            target = out_dir / name
+        for target, data in targets.items():
             target.parent.mkdir(parents=True, exist_ok=True)
-            part = target.with_name(f".{target.name}.part")
-            part.write_bytes(data)
+            parts[target].write_bytes(data)
+        for target, part in parts.items():
             os.replace(part, target)
     except OSError as exc:
+        _clear_away(parts.values(), new_folders)
         raise OutputError(
             f"cannot write the report to {out_dir}: {exc.strerror or exc}",
-            hint="choose another folder with --output",
+            hint="check free disk space and permissions, or choose another folder with --output",
         ) from exc
+
+
+def _clear_away(parts: Iterable[Path], folders: Iterable[Path]) -> None:
+    """Remove what a report that could not be written left, so that the next try finds no strange files."""
+    # What cannot be removed stays; the first error is the one to tell.
+    with suppress(OSError):
+        for part in parts:
+            part.unlink(missing_ok=True)
+        for folder in folders:
+            folder.rmdir()

@@ -7,7 +7,6 @@ from typing import Any
 import duckdb
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from kvcliff.findings.levels import read_levels
 from kvcliff.findings.marts import query_rows
@@ -22,10 +21,13 @@ from kvcliff.report.figure_style import (
     ORANGE,
     PALE,
     SKY,
+    count_axis,
     curve_points,
     finish_panel,
+    finish_stack,
     printable,
     rendered,
+    stacked_panels,
     time_label,
 )
 from kvcliff.report.series import Curve
@@ -175,22 +177,16 @@ def _caption(zoom: _Zoom) -> str:
 
 
 def _draw(zoom: _Zoom, run_time: RunTime, run_name: str) -> Figure:
-    figure = Figure(figsize=(10.0, 5.2), layout="constrained")
-    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[1.2, 3.0])
+    figure, panels = stacked_panels([1.2, 3.0], 5.2)
+    top, bottom = panels
     _draw_kv(top, zoom, run_time)
     _draw_streams(bottom, zoom, run_time)
-    for panel in (top, bottom):
+    for panel in panels:
         _draw_marks(panel, zoom, run_time)
-        panel.grid(axis="y", color="#E8E8E8", linewidth=0.6)
-        panel.set_axisbelow(True)
     margin_s = (zoom.end_ns - zoom.start_ns) / NS_PER_S * 0.01
     bottom.set_xlim(run_time.seconds(zoom.start_ns) - margin_s, run_time.seconds(zoom.end_ns) + margin_s)
     title = f"{run_name}: swap point {zoom.point.swap_point_id}"
-    top.set_title(printable(title), loc="left", fontweight="bold")
-    bottom.set_xlabel(time_label(run_time, zoom.point.level))
-    bottom.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
-    figure.align_ylabels([top, bottom])
-    return figure
+    return finish_stack(figure, panels, title, time_label(run_time, zoom.point.level))
 
 
 def _draw_kv(panel: Axes, zoom: _Zoom, run_time: RunTime) -> None:
@@ -222,10 +218,7 @@ def _draw_streams(panel: Axes, zoom: _Zoom, run_time: RunTime) -> None:
         name = printable(stream.name)
         name = name if len(name) <= _NAME_CHARS else f"{name[: _NAME_CHARS - 3]}..."
         panel.plot(times, tokens, drawstyle="steps-post", label=name, **{"linewidth": 1.5, **style})
-    panel.set_ylim(bottom=0)
-    panel.yaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
-    panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    panel.set_ylabel("tokens since the left edge")
+    count_axis(panel, "tokens since the left edge", most_ticks=6)
     finish_panel(panel, is_empty=False, words="")
 
 
