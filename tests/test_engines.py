@@ -110,6 +110,46 @@ def test_swaps_of_an_old_vllm_are_as_many_as_its_warnings_say_at_least(tmp_path:
     assert is_dated(con, history, 1.1)
 
 
+@pytest.mark.parametrize("mode", ["retract", "swap"])
+def test_log_in_local_time_is_tied_to_its_client_by_the_unfinished_requests(
+    tmp_path: Path, mode: str
+) -> None:
+    history = pressed(clients=60, mode=mode)
+    lines = sglang_log(history) if mode == "retract" else vllm_v0_log(history)
+    con = diagnosed(tmp_path, {"server.log": lines, "requests.jsonl": request_lines(requests_of(history))})
+    (method, offset_ns, error_ns, first_ns) = con.execute(
+        """
+        select clocks.method, clocks.offset_ns, clocks.uncertainty_ns, min(stats.src_ns)
+        from clocks inner join sources using (source_id) inner join raw_log_stats as stats using (source_id)
+        where sources.path = 'server.log' group by all
+        """
+    ).fetchall()[0]
+    assert method == "shape"
+    # The log's stamps are UTC; those of V0 lack the year, which readers take as 2000.
+    year_ns = (
+        0 if mode == "retract" else at_ns(0) // 10**9 * 10**9 - first_ns // (3600 * 10**9) * 3600 * 10**9
+    )
+    assert abs(offset_ns - year_ns) <= error_ns <= 2 * 10**9
+    assert point(con, "class, l_status") == ("confirmed", "worse")
+    assert con.execute("select (max(end_ns) - min(arrival_ns)) / 1e9 < 100 from requests").fetchall() == [
+        (True,)
+    ]
+
+
+def test_client_of_another_load_is_never_laid_beside_the_log(tmp_path: Path) -> None:
+    other = requests_of(pressed(clients=9))
+    log = vllm_v0_log(pressed(clients=60, mode="swap"), stats_s=8.0)
+    con = diagnosed(tmp_path, {"server.log": log, "requests.jsonl": request_lines(other)})
+    assert point(con, "class, l_status") == ("probable", "not_measurable")
+    assert con.execute("select count(*), count(arrival_ns), count(e2e_ms) > 0 from requests").fetchall() == [
+        (len(other), 0, True)
+    ]
+    (start_ns, end_ns) = con.execute("select started_at_ns, ended_at_ns from runs").fetchall()[0]
+    assert end_ns - start_ns < 100 * 10**9
+    (trust,) = con.execute("select summary from findings where finding = 'clock_trust'").fetchall()[0]
+    assert "cannot be placed on one clock" in trust
+
+
 def test_one_of_two_replicas_thrashes(tmp_path: Path) -> None:
     busy = pressed()
     calm = pressed(clients=12)

@@ -13,7 +13,7 @@
 --   tensor_pct             DOUBLE   [%] tensor pipe
 --   all_hit_pct            DOUBLE   [%] L2 hit rate of all clients
 --   fabric_pct             DOUBLE   [%] traffic from the other L2 partition, its sectors or its port
---   wave_count             DOUBLE   waves of thread blocks
+--   wave_count             DOUBLE   waves of thread blocks, null for a range or graph
 --   pass_count             DOUBLE   passes over the kernel
 --   read_hit_sectors       DOUBLE   L2 look-ups of SM reads that hit
 --   read_miss_sectors      DOUBLE   L2 look-ups of SM reads that missed
@@ -32,7 +32,8 @@
 --   sm_count               DOUBLE   multiprocessors
 --   l2_bytes               DOUBLE   [bytes] L2 cache
 --   gpu_name               VARCHAR  name of the GPU, null when the file does not say
---   is_failed              BOOLEAN  the profiler could not measure this kernel
+--   is_failed              BOOLEAN  the profiler could not measure this kernel: no duration, or an empty grid without one (a
+--                                   range or graph has an empty grid and a duration)
 --   has_fabric             BOOLEAN  traffic between L2 partitions was collected: the GPU has them
 --   has_all_hit            BOOLEAN  the hit rate of all clients was collected
 --   has_bad_hit            BOOLEAN  a hit rate lay outside 0 to 100 and was left out
@@ -126,7 +127,8 @@ judged as (
             wanted.total_bytes,
             wanted.bytes_per_s * wanted.duration_ns / 1e9
         ) as dram_bytes,
-        coalesce(wanted.is_unmeasured, false) or coalesce(kernels.block_count = 0, false)
+        coalesce(wanted.is_unmeasured, false)
+        or coalesce(kernels.block_count = 0 and coalesce(wanted.duration_ns, 0) <= 0, false)
             as is_failed,
         wanted.duration_ns,
         wanted.sm_pct,
@@ -137,7 +139,8 @@ judged as (
         wanted.tensor_pct,
         wanted.all_hit_pct,
         greatest(wanted.fabric_pct, wanted.fabric_port_pct) as fabric_pct,
-        wanted.wave_count,
+        case when coalesce(kernels.block_count, 1) <> 0 then wanted.wave_count end
+            as wave_count,
         wanted.pass_count,
         wanted.read_hit_sectors,
         wanted.read_miss_sectors,

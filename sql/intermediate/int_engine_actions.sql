@@ -17,12 +17,23 @@
 --   low_ns       BIGINT   [ns] not before
 --   high_ns      BIGINT   [ns] not after
 --   ts_ns        BIGINT   [ns] best estimate
--- notes: resume steps are those with more generation tokens than generation requests; a request that vanishes from a step at the ceiling counts as preempted only when its blocks go in the same step and such a step follows.
+-- notes: a stamp of a log is the floor of its moment, by the step of its file; resume steps are those with more generation tokens than generation requests; a request that vanishes from a step at the ceiling counts as preempted only when its blocks go in the same step and such a step follows.
 with
 
 limits as (
 
     select * from int_engine_limits
+
+),
+
+stamp_steps as (
+
+    select
+        source_id,
+        cast(max(least(number, 1e9)) as bigint) as stamp_ns
+    from stg_settings
+    where name = 'log_stamp_resolution_ns' and number >= 0
+    group by source_id
 
 ),
 
@@ -201,10 +212,12 @@ log_lines as (
         true as is_prompt,
         events.ts_ns - coalesce(events.uncertainty_ns, 0) as earliest_ns,
         events.ts_ns - coalesce(events.uncertainty_ns, 0) as low_ns,
-        events.ts_ns + 1000000000 + coalesce(events.uncertainty_ns, 0) as high_ns
+        events.ts_ns + coalesce(stamp_steps.stamp_ns, 1000000000)
+        + coalesce(events.uncertainty_ns, 0) as high_ns
     from stg_log__events as events
     inner join int_files_chained as chains
         on events.source_id = chains.source_id and chains.kind = 'events'
+    left join stamp_steps on events.source_id = stamp_steps.source_id
     where events.kind in ('preempt', 'swap_out', 'retract', 'pause', 'offload_store_failed')
 
 ),
@@ -213,11 +226,13 @@ counted_lines as (
 
     select
         lines.*,
+        coalesce(stamp_steps.stamp_ns, 1000000000) as stamp_ns,
         coalesce(lag(lines.ts_ns) over in_order, lines.ts_ns) - coalesce(lines.uncertainty_ns, 0)
             as since_ns
     from stg_log__stats as lines
     inner join int_files_chained as chains
         on lines.source_id = chains.source_id and chains.kind = 'stats'
+    left join stamp_steps on lines.source_id = stamp_steps.source_id
     window
         in_order as (
             partition by chains.chain_id, lines.replica_id
@@ -241,7 +256,7 @@ log_counts as (
         true as is_prompt,
         since_ns as earliest_ns,
         since_ns as low_ns,
-        ts_ns + 1000000000 + coalesce(uncertainty_ns, 0) as high_ns
+        ts_ns + stamp_ns + coalesce(uncertainty_ns, 0) as high_ns
     from counted_lines
     where preemption_count > 0
 

@@ -116,6 +116,7 @@ judged as (
         coalesce(duration_ns < threshold('counter_short_kernel_us') * 1000, false) as is_short,
         coalesce(wave_count < 1, block_count < sm_count, false)
         and scope = 'kernel'
+        and coalesce(block_count, 1) <> 0
         and not is_failed as is_small_grid,
         coalesce(occupancy_pct / 100 < threshold('counter_occupancy_low_ratio'), false)
             as is_low_occupancy,

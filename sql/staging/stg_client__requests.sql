@@ -30,8 +30,21 @@ select
     entries.request_no,
     entries.request_id,
     entries.tag,
-    entries.ttft_ns,
-    entries.latency_ns,
+    -- durations hold on any clock
+    coalesce(
+        entries.ttft_ns,
+        case
+            when sources.comparable_offset_ns is null
+                then entries.first_token_src_ns - entries.submit_src_ns
+        end
+    ) as ttft_ns,
+    coalesce(
+        entries.latency_ns,
+        case
+            when sources.comparable_offset_ns is null
+                then entries.done_src_ns - entries.submit_src_ns
+        end
+    ) as latency_ns,
     entries.prompt_tokens,
     entries.output_tokens,
     entries.max_tokens,
@@ -39,10 +52,10 @@ select
     entries.concurrency,
     coalesce(entries.is_error, false) as is_error,
     coalesce(entries.is_warmup, false) as is_warmup,
-    entries.submit_src_ns + sources.offset_ns as arrival_ns,
-    entries.first_token_src_ns + sources.offset_ns as first_token_ns,
-    entries.last_token_src_ns + sources.offset_ns as last_token_ns,
-    entries.done_src_ns + sources.offset_ns as end_ns,
+    entries.submit_src_ns + sources.comparable_offset_ns as arrival_ns,
+    entries.first_token_src_ns + sources.comparable_offset_ns as first_token_ns,
+    entries.last_token_src_ns + sources.comparable_offset_ns as last_token_ns,
+    entries.done_src_ns + sources.comparable_offset_ns as end_ns,
     sources.uncertainty_ns
 from raw_client_requests as entries
 inner join stg_sources as sources on entries.source_id = sources.source_id

@@ -35,7 +35,7 @@ select
         ),
         true
     ) as is_in_turn,
-    entries.src_ns + sources.offset_ns as ts_ns
+    entries.src_ns + sources.comparable_offset_ns as ts_ns
 from (
     select
         *,

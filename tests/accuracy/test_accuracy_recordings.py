@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from accuracy.recordings import (
@@ -20,6 +22,8 @@ from accuracy.recordings import (
     without_counter,
 )
 from accuracy.score import Score, details, score, table
+from kvcliff.store.ingest import stage_run
+from kvcliff.store.plan import plan_run
 
 pytestmark = [pytest.mark.accuracy, pytest.mark.skipif(not ROOT.is_dir(), reason=WHY_SKIPPED)]
 
@@ -47,6 +51,8 @@ class Scenario:
     least_found: int = 6
 
 
+#: Quiet time that ends an episode where samples are closer than a third of it.
+EPISODE_GAP_NS = 10 * 10**9
 HARM_UNKNOWN = frozenset({"probable / not_measurable"})
 HARM_MEASURED = frozenset({"confirmed / worse"})
 #: The histogram needs a calm baseline, which the ramp of `clients` does not leave.
@@ -134,3 +140,19 @@ def test_clocks_are_tied_within_their_bounds(scored: Scored) -> None:
     assert fitting == known
     if scenario.recordings is memory_gap:
         assert known == 29
+
+
+@pytest.mark.parametrize("run", [run for run in vllm_cpu() if not run.is_quiet] if ROOT.is_dir() else [])
+def test_episodes_are_as_many_as_in_truth(run: Recording) -> None:
+    times = run.preemptions_ns
+    true_count = 1 + sum(later - at > EPISODE_GAP_NS for at, later in pairwise(times))
+    with duckdb.connect() as con:
+        stage_run(con, plan_run(run.folder))
+        found = con.execute(
+            "select class, count(*), sum(action_count) from swap_points group by class"
+        ).fetchall()
+    ((point_class, count, action_count),) = found
+    # One or two preemptions without harm are told, and no alarm.
+    assert point_class == ("confirmed" if run.is_scored else "pressure")
+    assert abs(count - true_count) <= 1
+    assert abs(action_count - len(times)) <= max(2, 0.02 * len(times))

@@ -357,10 +357,13 @@ def test_what_cannot_be_tied_to_utc_says_so(load: Load) -> None:
     load.add_client(run)
     source_id = run.add("server.log", "log")
     run.put(source_id, "raw_log_stats", [{"line_no": 1, "src_ns": BEGIN_NS - YEAR_NS, "engine": "0"}])
-    clock = run.align()["server.log"]
-    assert (clock.offset_ns, clock.uncertainty_ns, clock.method) == (0, None, "untied")
-    assert clock.note is not None
-    assert clock.note.endswith("no events shared with the other sources; year unknown")
+    clocks = run.align()
+    # The engine's own time is the run clock then: nothing of the client may be laid beside it.
+    engine, client = clocks["server.log"], clocks["requests.jsonl"]
+    assert (engine.offset_ns, engine.uncertainty_ns, engine.method) == (0, 0, "log_local")
+    assert engine.note == "local time, zone unknown; year unknown"
+    assert (client.uncertainty_ns, client.method) == (None, "untied")
+    assert client.note == "it states UTC, but the engine's files do not, and they share no events with it"
 
 
 def test_a_flat_load_ties_nothing() -> None:

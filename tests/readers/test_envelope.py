@@ -176,8 +176,35 @@ def test_docker_json_file_wraps_a_line() -> None:
 
 
 @pytest.mark.parametrize(
+    "message",
+    [
+        '"(APIServer pid=1) \\u001b[32mINFO\\u001b[0m x"',
+        str(list(b"(APIServer pid=1) \x1b[32mINFO\x1b[0m x")),
+    ],
+)
+def test_journal_entry_in_json_states_utc_in_microseconds(message: str) -> None:
+    envelope = peeled(
+        '{"__REALTIME_TIMESTAMP":"1918253050500001","_PID":"7","PRIORITY":"6","MESSAGE":' + message + "}",
+        layers=2,
+    )
+    assert (envelope.text, envelope.is_record) == (b"INFO x", False)
+    assert (envelope.outer_ns, envelope.outer_resolution_ns) == (1_918_253_050_500_001_000, 1000)
+
+
+@pytest.mark.parametrize(
+    "stamp", ["", ',"__REALTIME_TIMESTAMP":"-5"', ',"__REALTIME_TIMESTAMP":"' + "9" * 300 + '"']
+)
+def test_journal_entry_without_a_time_is_text_all_the_same(stamp: str) -> None:
+    envelope = peeled('{"MESSAGE":"INFO x"' + stamp + "}")
+    assert (envelope.text, envelope.outer_ns) == (b"INFO x", None)
+
+
+@pytest.mark.parametrize(
     "line",
     [
+        '{"MESSAGE": 3}',
+        '{"MESSAGE": [1, 900]}',
+        '{"MESSAGE": ["a"]}',
         '{"message": 3}',
         '{"message": "cut',
         '["message"]',

@@ -2,7 +2,9 @@
 
 import gzip
 import os
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import polars as pl
@@ -13,7 +15,13 @@ from tests.builders_nsys import GEMM, NsysFile, global_pid
 from tests.builders_nsys_forms import to_arrowdir, to_arrows, to_parquetdir
 
 from kvcliff.errors import InputError
-from kvcliff.readers import nsight_systems_activity, nsight_systems_metrics, nsight_systems_nvtx, pick_reader
+from kvcliff.readers import (
+    nsight_systems_activity,
+    nsight_systems_metrics,
+    nsight_systems_nvtx,
+    nsight_systems_tables,
+    pick_reader,
+)
 from kvcliff.readers.base import LoadReport, ReadContext, Source
 from kvcliff.readers.nsight_systems import READER
 from kvcliff.readers.nsight_systems_export import Column
@@ -179,6 +187,27 @@ def test_a_damaged_file_of_a_folder_is_named(tmp_path: Path, form: str, content:
 
 
 # ------------------------------------------------------------------------------------------- reports
+
+
+def test_a_text_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
+    path = full_export().write(tmp_path / "run.sqlite")
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("update StringIds set value = zeroblob(70000000) where id = 1")
+    assert refusal(path).message == (
+        "run.sqlite is a damaged SQLite export: it holds a text of more than 64 MiB"
+    )
+
+
+def test_texts_that_would_fill_the_disk_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = to_parquetdir(full_export().write(tmp_path / "run.sqlite"), tmp_path / "run_pqtdir")
+    texts = pl.DataFrame({"id": range(1, 1001), "value": "x" * 10_000})
+    texts.write_parquet(folder / "StringIds.parquet")
+    assert (folder / "StringIds.parquet").stat().st_size < 50_000
+    assert load(folder)[1].row_count > 0
+    monkeypatch.setattr(nsight_systems_tables, "_MOST_TEXT_BYTES", 9 << 20)
+    assert refusal(folder).message == (
+        "run_pqtdir/StringIds.parquet is damaged: its texts take more than 9 MiB"
+    )
 
 
 def report_file(folder: Path, version: str = "2025@6@1@190-256v0") -> Path:

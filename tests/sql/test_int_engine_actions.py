@@ -179,6 +179,16 @@ def test_log_line_dates_within_its_second() -> None:
     assert rows == [("preempt", "log", "swap", "cmpl-1", 1, True, 20 * S, 21 * S)]
 
 
+@pytest.mark.parametrize(("step_ns", "expected"), [(MS, MS), (S, S), (7 * S, S)])
+def test_log_line_dates_within_the_step_of_its_stamps(step_ns: int, expected: int) -> None:
+    rows = actions(
+        "low_ns, high_ns - low_ns",
+        stg_log__events=[event(20)],
+        stg_settings=[{"source_id": 2, "name": "log_stamp_resolution_ns", "number": float(step_ns)}],
+    )
+    assert rows == [(20 * S, expected)]
+
+
 def test_cumulative_lines_count_what_happened_between_them() -> None:
     lines = [
         event(20 + number, line_no=number, cumulative_count=count)
@@ -227,6 +237,9 @@ def test_statistics_line_counts_preemptions_since_the_line_before() -> None:
     lines = [stats(10, 0, 1), stats(20, 4, 2), stats(30, None, 3)]
     rows = actions("kind, proof, event_count, low_ns, high_ns", stg_log__stats=lines)
     assert rows == [("preempt", "log", 4, 10 * S, 21 * S)]
+    fine = {"source_id": 2, "name": "log_stamp_resolution_ns", "number": float(MS)}
+    rows = actions("low_ns, high_ns", stg_log__stats=lines, stg_settings=[fine])
+    assert rows == [(10 * S, 20 * S + MS)]
 
 
 def transfer(kind: str, second: float, **values: object) -> Row:

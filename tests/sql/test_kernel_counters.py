@@ -96,3 +96,14 @@ def test_recorded_report_and_its_raw_page_are_one() -> None:
         f"where metric = '{DURATION}' group by 1, 2 order by 1",
     )
     assert found == [(1, False, 4), (2, True, 4), (3, True, 4)]
+
+
+def test_an_empty_grid_with_a_duration_is_a_graph_and_not_a_failed_or_small_kernel() -> None:
+    given = rows(kernel_row(0, "CUDA Graph", grid_x=0, grid_y=0, grid_z=0), kernel_row(1, "k", grid_x=0))
+    values = {DURATION: 9e5, "launch__waves_per_multiprocessor": 0.0}
+    given.update(counter_values([*value_rows(values, 0), *value_rows({DURATION: None}, 1)]))
+    con = build("profiled_kernels", given)
+    assert table(
+        con,
+        "select verdict = 'failed', duration_ns, wave_count, is_small_grid from profiled_kernels order by 1",
+    ) == [(False, 900_000, None, False), (True, None, None, False)]

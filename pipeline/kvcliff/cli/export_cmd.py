@@ -3,6 +3,7 @@
 import io
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -153,7 +154,13 @@ def _write(path: Path, data: bytes) -> None:
         part.write_bytes(data)
         os.replace(part, path)
     except OSError as exc:
-        raise OutputError(f"cannot write {path}: {exc.strerror or exc}", hint="choose another place") from exc
+        # What cannot be removed stays; the first error is the one to tell.
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise OutputError(
+            f"cannot write {path}: {exc.strerror or exc}",
+            hint="check free disk space and permissions, or choose another place",
+        ) from exc
     note(f"wrote {path}")
 
 

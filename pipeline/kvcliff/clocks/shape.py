@@ -42,9 +42,12 @@ def log_samples(con: duckdb.DuckDBPyConnection, source_id: int, stamp_ns: int) -
         select
             src_ns as lo_ns, src_ns + ? as hi_ns, cast(running_count as double) as running,
             cast(waiting_count as double) as waiting,
-            cast(running_count as double) + cast(waiting_count as double) as unfinished, kv_used_ratio as kv
+            cast(running_count + waiting_count + coalesce(swapped_count, 0) as double) as unfinished,
+            kv_used_ratio as kv
         from temp.raw_log_stats
         where source_id = ? and src_ns is not null and running_count is not null and waiting_count is not null
+            -- the line of a prefill counts its own new requests neither as running nor as waiting
+            and (kv_semantics is distinct from 'live_tokens' or gen_tokens_per_s is not null)
             and (select count(distinct engine) from temp.raw_log_stats where source_id = ?) = 1
         order by line_no
         """,

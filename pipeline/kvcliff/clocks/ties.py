@@ -19,6 +19,10 @@ _SAMPLED_ROLES = frozenset({"metrics", "device", "counters"})
 _SHARED_STAMP_SHARE = 0.5
 #: Two relative files whose first stamps are closer than this began together.
 _SAME_START_NS = NS_PER_S
+#: Hosts keep within this by NTP.
+_NTP_NS = 100_000_000
+#: Zones differ by this at least.
+_ZONE_STEP_NS = 900 * NS_PER_S
 #: A result or another dated file within this time of a log's end decides its year, whatever the zone.
 _YEAR_REACH_NS = 26 * 3600 * NS_PER_S
 
@@ -92,6 +96,8 @@ def _tie(
         tie = _same_local_clock(left, right)
         if tie is not None and {left.role, right.role} & {"device", "counters"}:
             return tie
+        if tie is not None and left.role == right.role == "log" and _is_side_by_side(left, right, tie):
+            return exact_tie(left.source_id, right.source_id, tie.fit.difference_ns, _NTP_NS, "same_clock")
     mine, theirs = streams.get(left.source_id), streams.get(right.source_id)
     if not mine or not theirs or left.role == right.role:
         return None
@@ -127,6 +133,18 @@ def _same_sampler(con: duckdb.DuckDBPyConnection, left: ClockSource, right: Cloc
     ):
         return None
     return exact_tie(left.source_id, right.source_id, 0, _SAME_START_NS, "same_clock")
+
+
+def _is_side_by_side(left: ClockSource, right: ClockSource, tie: Tie) -> bool:
+    """Return whether two logs of one folder overlap and are so short that no other zone would let them."""
+    if left.folder != right.folder or None in (left.first_ns, left.last_ns, right.first_ns, right.last_ns):
+        return False
+    (first, last), (other_first, other_last) = (
+        (side.first_ns or 0, side.last_ns or 0) for side in (left, right)
+    )
+    moved_first, moved_last = first + tie.fit.difference_ns, last + tie.fit.difference_ns
+    is_short = max(last - first, other_last - other_first) < _ZONE_STEP_NS // 2
+    return is_short and moved_first <= other_last and other_first <= moved_last
 
 
 def _same_local_clock(left: ClockSource, right: ClockSource) -> Tie | None:

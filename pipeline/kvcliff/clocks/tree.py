@@ -16,6 +16,9 @@ _RESULT_WRITE_NS = 10 * NS_PER_S
 _ZONE_STEP_NS = 900 * NS_PER_S
 _DAY_NS = 86_400 * NS_PER_S
 _ZONE_LIMIT_NS = 14 * 3600 * NS_PER_S
+#: Roles of the files that show the engine itself.
+_ENGINE_ROLES = frozenset({"log", "metrics", "trace"})
+_NOTE_STRANGER = "it states UTC, but the engine's files do not, and they share no events with it"
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,35 @@ def place_clocks(sources: Sequence[ClockSource], ties: Iterable[Tie]) -> tuple[P
         sources: all sources with times or a result date.
         ties: ties between pairs of them.
     """
-    return _Placing(sources, ties).run()
+    known = tuple(ties)
+    places = _Placing(sources, known).run()
+    strangers = _strangers(sources, places)
+    if not strangers:
+        return places
+    # The engine's clock is the run clock where its client's cannot be compared with it.
+    unstated = (
+        replace(source, kind="relative") if source.source_id in strangers else source for source in sources
+    )
+    return tuple(
+        replace(place, note=_NOTE_STRANGER)
+        if place.source_id in strangers and place.uncertainty_ns is None
+        else place
+        for place in _Placing(tuple(unstated), known).run()
+    )
+
+
+def _strangers(sources: Sequence[ClockSource], places: Sequence[PlacedClock]) -> frozenset[int]:
+    """Return the clients that state UTC while no file of the engine is tied to it."""
+    tied_ids = {place.source_id for place in places if place.uncertainty_ns is not None}
+    engines = [source for source in sources if source.role in _ENGINE_ROLES and source.first_ns is not None]
+    found = set()
+    for client in sources:
+        if client.role != "client" or not client.is_utc or client.manual_ns is not None:
+            continue
+        partners = [engine for engine in engines if engine.shares_group_with(client)]
+        if partners and not any(engine.source_id in tied_ids for engine in partners):
+            found.add(client.source_id)
+    return frozenset(found)
 
 
 class _Placing:

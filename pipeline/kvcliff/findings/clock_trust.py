@@ -117,8 +117,8 @@ def _untied(clocks: tuple[_Clock, ...]) -> tuple[Result, ...]:
             "warning",
             0.9,
             f"Times of {untied[0].path} could not be tied to the run clock{note}{_more(untied)}; "
-            "they were not compared with the other files.",
-            action=f"State the offset or time zone of {untied[0].path} in run.toml, then diagnose again.",
+            "they cannot be placed on one clock and were not compared with the other files.",
+            action=f"State the clock offset of {untied[0].path} in run.toml, then diagnose again.",
             evidence=(_evidence(untied),),
         ),
     )

@@ -12,6 +12,10 @@ from kvcliff.units import NS_PER_S
 MAX_LAYERS: Final = 6
 _CACHE_LIMIT: Final = 4096
 _PREFIX_LIMIT: Final = 200
+#: What a record of a known JSON wrapping holds.
+_JSON_KEYS: Final = (b'"message"', b'"log"', b'"MESSAGE"')
+#: Enough for the microseconds since 1970 of two hundred years.
+_MICROSECOND_DIGITS: Final = 16
 _ANSI = re.compile(rb"\x1b\[[0-9;]*[A-Za-z]")
 _CLOCK = rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d"
 _STAMP = rb"(?P<ts>" + _CLOCK + rb")(?:\.(?P<fraction>\d+))?"
@@ -274,8 +278,8 @@ class EnvelopeReader:
         return _cut(envelope, service)
 
     def _peel_json(self, envelope: Envelope) -> bool:
-        """Unwrap a record of Docker's json-file driver or of a JSON log formatter."""
-        if b'"message"' not in envelope.text and b'"log"' not in envelope.text:
+        """Unwrap a record of Docker's json-file driver, of the journal (``-o json``) or a log formatter."""
+        if not any(key in envelope.text for key in _JSON_KEYS):
             return False
         try:
             # A number of thousands of digits or deep nesting is no log record either.
@@ -291,7 +295,7 @@ class EnvelopeReader:
         if isinstance(wrapped, str) and isinstance(record.get("time"), str):
             self._open_wrapped(envelope, record, wrapped)
             return True
-        return False
+        return _open_journal(envelope, record)
 
     def _open_record(self, envelope: Envelope, record: dict[str, object], message: str) -> None:
         envelope.text = strip_colours(message.encode("utf-8", "replace"))
@@ -326,6 +330,25 @@ class EnvelopeReader:
             self._second = (stamp, calendar_ns(stamp))
         ns = self._second[1]
         return ns if ns is None or not fraction else ns + int(fraction[:9].ljust(9, b"0"))
+
+
+def _open_journal(envelope: Envelope, record: dict[str, object]) -> bool:
+    """Unwrap an entry of ``journalctl -o json``: UTC in us, the text as such or as a list of its bytes."""
+    text, stamp = record.get("MESSAGE"), record.get("__REALTIME_TIMESTAMP")
+    if isinstance(text, list):
+        try:
+            message = bytes(text)
+        except (TypeError, ValueError):
+            return False
+    elif isinstance(text, str):
+        message = text.encode("utf-8", "replace")
+    else:
+        return False
+    if isinstance(stamp, str) and stamp.isascii() and stamp.isdigit() and len(stamp) <= _MICROSECOND_DIGITS:
+        envelope.outer_ns = int(stamp) * 1000
+        envelope.outer_resolution_ns = 1000
+    envelope.text = strip_colours(message.rstrip(b"\r\n"))
+    return True
 
 
 _ASCTIME = re.compile(rb"(?P<ts>" + _CLOCK + rb")(?:[.,](?P<fraction>\d{1,9}))?")

@@ -115,6 +115,10 @@ class Column:
         return (self.bits.of(value) if self.bits is not None else value).alias(self.name)
 
 
+#: A name or message that is longer would only fill the memory.
+_LONGEST_VALUE_BYTES = 64 << 20
+
+
 def _without_bytes(value: Any) -> Any:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
@@ -130,6 +134,7 @@ class Export:
         self._in_place = in_place or {}
         self._uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
         self._db = sqlite3.connect(self._uri, uri=True)
+        self._db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE_BYTES)
         # Texts of unknown origin may hold bytes that are no UTF-8; they must not stop the reading.
         self._db.text_factory = lambda raw: raw.decode("utf-8", "replace")
         try:
@@ -279,6 +284,8 @@ class Export:
 
     def _damaged(self, exc: Exception) -> InputError:
         where = f"{type(exc).__name__} while reading it"
+        if isinstance(exc, sqlite3.DataError):
+            where = f"it holds a text of more than {_LONGEST_VALUE_BYTES >> 20} MiB"
         return InputError(f"{self.relative} is a damaged SQLite export: {where}", hint=_AGAIN_HINT)
 
 

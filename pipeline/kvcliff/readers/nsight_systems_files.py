@@ -17,13 +17,19 @@ _BATCH_ROWS = 1 << 17
 AGAIN_HINT: Final = (
     "copy it again, or export the report anew: nsys export -t sqlite -f true -o run.sqlite run.nsys-rep"
 )
+
+
+class TooMuchText(ValueError):
+    """A few bytes of a file stand for more text than any recording has."""
+
+
 #: What reading a damaged file can raise.
 DAMAGE: Final = (pl.exceptions.PolarsError, pl.exceptions.PanicException, ArrowDamage, OSError, ValueError)
 
 
 def damaged(name: str, exc: BaseException) -> InputError:
     """Return the error that names a damaged file."""
-    why = str(exc) if isinstance(exc, ArrowDamage) else type(exc).__name__
+    why = str(exc) if isinstance(exc, ArrowDamage | TooMuchText) else type(exc).__name__
     return InputError(f"{name} is damaged: {why}", hint=AGAIN_HINT)
 
 

@@ -14,7 +14,15 @@ import polars as pl
 
 from kvcliff.readers.arrow_streams import read_batches
 from kvcliff.readers.base import Source
-from kvcliff.readers.nsight_systems_files import DAMAGE, READERS, TableFile, as_texts, damaged, mapped
+from kvcliff.readers.nsight_systems_files import (
+    DAMAGE,
+    READERS,
+    TableFile,
+    TooMuchText,
+    as_texts,
+    damaged,
+    mapped,
+)
 
 _TIMES = ("start", "end")
 _PLACE = ("deviceId", "globalPid", "streamId", "correlationId")
@@ -85,6 +93,8 @@ TABLES: Final[dict[str, tuple[str, ...]]] = {
     "NET_NIC_METRIC": (*_TIMES, "globalId", "metricsListId", "metricsIdx", "value"),
     "TARGET_INFO_NETWORK_METRICS": ("metricsListId", "metricsIdx", "name", "unit"),
 }
+#: Texts of ten million ranges and kernels take a quarter of it.
+_MOST_TEXT_BYTES: Final = 4 << 30
 #: The largest tables, of which next to nothing is asked but their rows: those are read where they lie.
 READ_IN_PLACE: Final = frozenset({"CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"})
 
@@ -145,12 +155,25 @@ def arrows_to_sqlite(source: Source, path: Path, target: Path) -> None:
             raise damaged(source.relative, exc) from exc
 
 
+def _text_bytes(column: pl.Series) -> int:
+    """Return how long the texts of a column are together; a dictionary is not written out for it."""
+    if column.dtype == pl.Categorical:
+        lengths = column.cat.len_bytes()
+    elif column.dtype == pl.String:
+        lengths = column.str.len_bytes()
+    else:
+        return 0
+    # As they are, in 32 bits, their sum would begin anew at 4 GiB.
+    return int(lengths.cast(pl.Int64).sum())
+
+
 class _Writer:
     """Appends frames to tables of a new SQLite file."""
 
     def __init__(self, connection: adbc_driver_manager.AdbcConnection) -> None:
         self._connection = connection
         self._known: set[str] = set()
+        self._text_bytes = 0
         # The file is thrown away after reading: nothing of it has to survive a crash.
         for pragma in ("pragma journal_mode = off", "pragma synchronous = off"):
             with adbc_driver_manager.AdbcStatement(connection) as statement:
@@ -167,13 +190,20 @@ class _Writer:
             yield cls(connection)
 
     def append(self, table: str, frame: pl.DataFrame) -> None:
-        """Append rows as SQLite exports hold them: 64-bit ids signed, texts as texts."""
+        """Append rows as SQLite exports hold them: 64-bit ids signed, texts as texts.
+
+        Raises:
+            TooMuchText: a dictionary makes texts of a few bytes fill the disk.
+        """
         unsigned = [name for name, dtype in frame.schema.items() if dtype == pl.UInt64]
         rows = frame.with_columns(pl.col(name).reinterpret(signed=True) for name in unsigned)
         # nsys 2022 writes texts as bytes.
         rows = rows.with_columns(
             as_texts(rows[name]) for name, dtype in rows.schema.items() if dtype == pl.Binary
         )
+        self._text_bytes += sum(map(_text_bytes, rows.get_columns()))
+        if self._text_bytes > _MOST_TEXT_BYTES:
+            raise TooMuchText(f"its texts take more than {_MOST_TEXT_BYTES >> 20:,} MiB")
         mode = "append" if table in self._known else "create"
         if not frame.columns or (mode == "append" and not frame.height):
             return

@@ -152,7 +152,7 @@ def counter_section(con: duckdb.DuckDBPyConnection) -> Section | None:
         blocks.extend([Paragraph("What limits each phase and family, by the time of its kernels:"), limits])
     verdicts = read_table(con, "profiled_kernels", _VERDICT_COLUMNS, _VERDICT_SQL)
     if verdicts is not None:
-        blocks.append(verdicts)
+        blocks.extend([Paragraph("The profiled kernels by name, most time first:"), verdicts])
     return Section("kernel_counters", "Kernel counters", (*blocks, *_remarks(con)))
 
 
