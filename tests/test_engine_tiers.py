@@ -6,6 +6,8 @@ from pathlib import Path
 
 from accuracy.engine_sim import Engine, History
 from builders_engine_files import ORIGIN_S, closed_loop, request_lines, requests_of, vllm_log
+from kvcliff.report.document import Table
+from kvcliff.report.transfer_sections import tier_section
 from test_engines import diagnosed, point
 
 _BYTES_PER_TOKEN = 131_072
@@ -71,6 +73,9 @@ def test_write_through_with_room_in_the_cache_is_normal_work(tmp_path: Path) -> 
     (stored,) = con.execute("select sum(bytes) from raw_tier_transfers").fetchall()[0]
     told = sum(128 * _BYTES_PER_TOKEN for request in requests_of(history) if request.token_ns)
     assert abs(stored / told - 1) < 0.01
+    assert con.execute("select direction, bytes, missing_tokens from tier_transfers").fetchall() == [
+        ("store", stored, 0)
+    ]
 
 
 def test_loads_under_pressure_belong_to_the_swap_point(tmp_path: Path) -> None:
@@ -84,6 +89,19 @@ def test_loads_under_pressure_belong_to_the_swap_point(tmp_path: Path) -> None:
         },
     )
     assert point(con, "class, l_status") == ("confirmed", "worse")
+    loads = len(history.preemptions)
+    assert con.execute("select tier, tokens from tier_transfers where direction = 'load'").fetchall() == [
+        ("lmcache", 128 * loads)
+    ]
+    section = tier_section(con)
+    assert section is not None
+    (moved, _) = section.blocks
+    assert isinstance(moved, Table)
+    prompts = sum(bool(request.token_ns) for request in requests_of(history))
+    assert [row[:4] for row in moved.rows] == [
+        ("lmcache", "tier to GPU", loads, 128 * loads),
+        ("lmcache", "GPU to tier", prompts, 128 * prompts),
+    ]
     assert con.execute("select count(*) from clocks where uncertainty_ns is null").fetchall() == [(0,)]
     (first_ns, error_ns) = point(con, "at_ns, error_ns")
     true_ns = (ORIGIN_S + history.preemptions[0].second) * 1e9

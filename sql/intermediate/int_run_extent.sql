@@ -1,7 +1,6 @@
 -- what:  First and last moment that any source on the run clock states.
 -- grain: one row
 -- key:   start_ns
--- alone: that no source has times
 -- columns:
 --   start_ns  BIGINT  [ns] run clock, null when no source has times
 --   end_ns    BIGINT  [ns] run clock

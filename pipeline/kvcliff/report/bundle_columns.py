@@ -35,6 +35,7 @@ _WORDS = (
     "class",
     "compute_capability",
     "counter",
+    "direction",
     "dated_by",
     "e_proof",
     "evidence",

@@ -25,7 +25,7 @@ from kvcliff.report.swap_sections import (
     victim_section,
 )
 from kvcliff.report.telemetry_section import telemetry_section
-from kvcliff.report.transfer_sections import transfer_section
+from kvcliff.report.transfer_sections import tier_section, transfer_section
 
 BuildFunction = Callable[[duckdb.DuckDBPyConnection], Section | None]
 
@@ -65,6 +65,7 @@ SECTIONS: tuple[Part, ...] = (
     Part(counter_section),
     Part(transfer_section),
     Part(hit_section),
+    Part(tier_section),
     Part(telemetry_section),
     Part(capture_section),
     Part(agreement_section),

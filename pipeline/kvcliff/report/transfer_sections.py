@@ -1,4 +1,4 @@
-"""The section about copies between memories: how fast, how much hidden, which belong to swap points."""
+"""The sections about moved bytes: copies between memories, and KV to and from the tiers of a cache."""
 
 import duckdb
 
@@ -92,6 +92,45 @@ group by points.swap_point_id, copies.kind
 order by points.swap_point_id, copies.kind
 limit 40
 """  # noqa: S608
+_TIER_COLUMNS = (
+    Column("level", "Level", "name"),
+    Column("replica_id", "Replica", "name"),
+    Column("tier", "Tier", "word"),
+    Column("direction", "Direction", "word"),
+    Column("line_count", "Lines", "count"),
+    Column("tokens", "Tokens", "count"),
+    Column("missing_tokens", "Tokens not moved", "count"),
+    Column("bytes", "Bytes", "bytes"),
+    Column("gb_per_s", "GB/s while busy", "number"),
+    Column("busy_ns", "Busy", "duration_ns"),
+    Column("longest_ns", "Longest", "duration_ns"),
+)
+_TIER_SQL = """
+select
+    level, case when count(*) over (partition by level, tier, direction) > 1 then replica_id end, tier,
+    case direction
+        when 'store' then 'GPU to tier'
+        when 'load' then 'tier to GPU'
+        when 'prefetch' then 'outer to inner tier'
+        else direction
+    end,
+    line_count, tokens, missing_tokens, bytes, bytes_per_s / 1e9, busy_ns, longest_ns
+from tier_transfers
+order by level, tier, direction, replica_id
+limit 40
+"""
+_TIER_WORDS = (
+    "As the lines of the log state it. Tokens not moved were asked for: of a load they did not come and are "
+    "computed again, of a store most were in the tier already. Busy times of ranks and requests overlap."
+)
+
+
+def tier_section(con: duckdb.DuckDBPyConnection) -> Section | None:
+    """Return what the log says was moved to and from the tiers of the KV cache."""
+    moved = read_table(con, "tier_transfers", _TIER_COLUMNS, _TIER_SQL)
+    if moved is None:
+        return None
+    return Section("tier_transfers", "KV moved to and from cache tiers", (moved, Paragraph(_TIER_WORDS)))
 
 
 def transfer_section(con: duckdb.DuckDBPyConnection) -> Section | None:
