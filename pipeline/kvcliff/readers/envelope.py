@@ -121,6 +121,10 @@ class Envelope:
             or self.elapsed_ns is not None
         )
 
+    def inner_step_ns(self, fraction: bytes | None = None) -> int:
+        """Return the step that holds when a head with these digits of a second lies in this envelope."""
+        return stamp_step_ns(fraction) if self.outer_ns is None else self.outer_resolution_ns
+
 
 def strip_colours(line: bytes) -> bytes:
     """Return the line without terminal escape sequences."""
@@ -164,9 +168,15 @@ def calendar_ns(text: bytes) -> int | None:
     return ns if 0 <= ns < 1 << 62 else None
 
 
+def moment_ns(stamp: bytes, fraction: bytes | None) -> int | None:
+    """Return ``calendar_ns`` of a stamp with the digits behind its seconds."""
+    second_ns = calendar_ns(stamp)
+    return None if second_ns is None else second_ns + fraction_ns(fraction)
+
+
 def stamp_step_ns(fraction: bytes | None) -> int:
     """Return the step of a stamp with these digits behind its seconds."""
-    return _resolution_ns(fraction)
+    return _STEPS_NS[min(len(fraction), 9)] if fraction else NS_PER_S
 
 
 def fraction_ns(fraction: bytes | None) -> int:
@@ -236,7 +246,7 @@ class EnvelopeReader:
         local = self._local_ns(stamp, fraction)
         if local is not None:
             envelope.outer_ns = local - _zone_ns(zone)
-            envelope.outer_resolution_ns = _resolution_ns(fraction)
+            envelope.outer_resolution_ns = stamp_step_ns(fraction)
         _cut(envelope, match)
         if stream:
             envelope.stream = stream.decode()
@@ -259,7 +269,7 @@ class EnvelopeReader:
             return False
         envelope.outer_local_ns = self._local_ns(match["ts"], match["fraction"])
         if envelope.outer_ns is None:
-            envelope.outer_resolution_ns = _resolution_ns(match["fraction"])
+            envelope.outer_resolution_ns = stamp_step_ns(match["fraction"])
         return _cut(envelope, match)
 
     def _peel_name(self, envelope: Envelope) -> bool:
@@ -308,7 +318,7 @@ class EnvelopeReader:
             if match is not None:
                 envelope.outer_local_ns = self._local_ns(match["ts"], match["fraction"])
                 if envelope.outer_ns is None:
-                    envelope.outer_resolution_ns = _resolution_ns(match["fraction"])
+                    envelope.outer_resolution_ns = stamp_step_ns(match["fraction"])
         name, pid = record.get("processName"), record.get("process")
         if isinstance(name, str) and name.isascii() and len(name) <= 64:
             envelope.process = process_of(name, str(pid) if isinstance(pid, int) and pid >= 0 else "0")
@@ -319,7 +329,7 @@ class EnvelopeReader:
             local = self._local_ns(match["ts"], match["fraction"])
             if local is not None:
                 envelope.outer_ns = local - _zone_ns(match["zone"])
-                envelope.outer_resolution_ns = _resolution_ns(match["fraction"])
+                envelope.outer_resolution_ns = stamp_step_ns(match["fraction"])
         envelope.stream = str(record.get("stream", "stdout"))[:16]
         # The driver cuts long lines; only the last piece ends with a line end.
         envelope.is_partial = not wrapped.endswith("\n")
@@ -329,7 +339,7 @@ class EnvelopeReader:
         if stamp != self._second[0]:
             self._second = (stamp, calendar_ns(stamp))
         ns = self._second[1]
-        return ns if ns is None or not fraction else ns + int(fraction[:9].ljust(9, b"0"))
+        return ns if ns is None else ns + fraction_ns(fraction)
 
 
 def _open_journal(envelope: Envelope, record: dict[str, object]) -> bool:
@@ -367,10 +377,6 @@ def _zone_ns(zone: bytes) -> int:
     digits = zone[1:].replace(b":", b"")
     seconds = int(digits[:2]) * 3600 + int(digits[2:]) * 60
     return (-seconds if zone[:1] == b"-" else seconds) * NS_PER_S
-
-
-def _resolution_ns(fraction: bytes | None) -> int:
-    return _STEPS_NS[min(len(fraction), 9)] if fraction else NS_PER_S
 
 
 #: Step of a stamp by the number of digits of its fraction.

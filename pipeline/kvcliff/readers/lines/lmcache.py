@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from kvcliff.readers.envelope import Envelope, Process, calendar_ns, fraction_ns, stamp_step_ns
+from kvcliff.readers.envelope import Envelope, Process, moment_ns
 from kvcliff.readers.lines.base import (
     NUMBER,
     Grammar,
@@ -64,13 +64,10 @@ _BROKEN: Final = (
 
 def unwrap(match: re.Match[bytes], envelope: Envelope) -> Envelope:
     """Return the envelope with stamp and level of the head."""
-    local_ns, fraction = calendar_ns(match["stamp"]), match["fraction"]
     return replace(
         envelope,
-        outer_local_ns=None if local_ns is None else local_ns + fraction_ns(fraction),
-        outer_resolution_ns=(
-            stamp_step_ns(fraction) if envelope.outer_ns is None else envelope.outer_resolution_ns
-        ),
+        outer_local_ns=moment_ns(match["stamp"], match["fraction"]),
+        outer_resolution_ns=envelope.inner_step_ns(match["fraction"]),
         process=envelope.process or Process("lmcache", "0", ""),
         level={"WARN": "WARNING"}.get(match["level"].decode(), match["level"].decode()),
     )

@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from kvcliff.readers.envelope import Envelope, Process, calendar_ns, fraction_ns, stamp_step_ns
+from kvcliff.readers.envelope import Envelope, Process, fraction_ns, moment_ns
 from kvcliff.readers.lines.base import (
     NUMBER,
     EventRow,
@@ -63,9 +63,7 @@ def unwrap_glog(match: re.Match[bytes], envelope: Envelope) -> Envelope:
         envelope,
         outer_month_day=b"%s-%s %s" % (match["month"], match["day"], match["clock"]),
         month_day_fraction_ns=fraction_ns(match["fraction"]),
-        outer_resolution_ns=stamp_step_ns(match["fraction"])
-        if envelope.outer_ns is None
-        else envelope.outer_resolution_ns,
+        outer_resolution_ns=envelope.inner_step_ns(match["fraction"]),
         process=envelope.process or Process(_TIER, "0", ""),
         level=_LEVELS.get(match["level"], "INFO"),
     )
@@ -73,13 +71,10 @@ def unwrap_glog(match: re.Match[bytes], envelope: Envelope) -> Envelope:
 
 def unwrap_coro_rpc(match: re.Match[bytes], envelope: Envelope) -> Envelope:
     """Return the envelope with stamp and level of a coro_rpc head."""
-    local_ns = calendar_ns(match["stamp"])
     return replace(
         envelope,
-        outer_local_ns=None if local_ns is None else local_ns + fraction_ns(match["fraction"]),
-        outer_resolution_ns=stamp_step_ns(match["fraction"])
-        if envelope.outer_ns is None
-        else envelope.outer_resolution_ns,
+        outer_local_ns=moment_ns(match["stamp"], match["fraction"]),
+        outer_resolution_ns=envelope.inner_step_ns(match["fraction"]),
         process=envelope.process or Process(_TIER, "0", ""),
         level=match["level"].decode(),
     )

@@ -47,7 +47,7 @@ def unwrap_access(match: re.Match[bytes], envelope: Envelope) -> Envelope:
     return replace(
         envelope,
         outer_local_ns=calendar_ns(stamp),
-        outer_resolution_ns=NS_PER_S if envelope.outer_ns is None else envelope.outer_resolution_ns,
+        outer_resolution_ns=envelope.inner_step_ns(),
         process=envelope.process or Process("ollama", "0", ""),
         level="INFO",
     )

@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from kvcliff.readers.envelope import Envelope, Process, calendar_ns, fraction_ns, stamp_step_ns
+from kvcliff.readers.envelope import Envelope, Process, moment_ns
 from kvcliff.readers.lines.base import (
     Grammar,
     Handled,
@@ -80,15 +80,12 @@ def unwrap(match: re.Match[bytes], envelope: Envelope) -> Envelope:
     rank, group = ranks.get(b"TP", int(match["gpu"] or 0)), ranks.get(b"DP", 0)
     parts = [f"{name}{number}" for name, number in (("dp", group), ("tp", rank)) if number]
     date, clock, fraction = match["date"], match["clock"], match["fraction"]
-    local_ns = calendar_ns((date or b"2000-01-01") + b" " + clock)
-    stamp_ns = None if local_ns is None else local_ns + fraction_ns(fraction)
+    stamp_ns = moment_ns((date or b"2000-01-01") + b" " + clock, fraction)
     return replace(
         envelope,
         outer_local_ns=stamp_ns if date else envelope.outer_local_ns,
         day_ns=None if date or stamp_ns is None else stamp_ns % (86_400 * NS_PER_S),
-        outer_resolution_ns=(
-            stamp_step_ns(fraction) if envelope.outer_ns is None else envelope.outer_resolution_ns
-        ),
+        outer_resolution_ns=envelope.inner_step_ns(fraction),
         process=Process(f"TP{rank} PP{ranks.get(b'PP', 0)}", str(group), "_".join(parts)),
         level="",
     )

@@ -18,7 +18,7 @@ from kvcliff.readers.lines.base import (
     count_of,
 )
 from kvcliff.readers.lines.facts import Fact, bytes_fact, count_fact, setting_rows
-from kvcliff.units import GIB, NS_PER_S
+from kvcliff.units import GIB
 
 #: Occupancy = blocks that are not free; whether reusable blocks count as free depends on the cache manager.
 KV_SEMANTICS: Final = "used_blocks"
@@ -61,7 +61,7 @@ def unwrap(match: re.Match[bytes], envelope: Envelope) -> Envelope:
     return replace(
         envelope,
         outer_local_ns=calendar_ns(stamp),
-        outer_resolution_ns=NS_PER_S if envelope.outer_ns is None else envelope.outer_resolution_ns,
+        outer_resolution_ns=envelope.inner_step_ns(),
         process=Process(f"rank {number}", number, f"rank{number}" if number != "0" else ""),
         level=dict(_LEVELS).get(level[1], "INFO") if level else "INFO",
     )

@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from kvcliff.readers.envelope import Envelope, calendar_ns, fraction_ns, stamp_step_ns
+from kvcliff.readers.envelope import Envelope, moment_ns, stamp_step_ns
 from kvcliff.readers.lines.base import (
     Grammar,
     Head,
@@ -89,11 +89,10 @@ def _request_rows(
 
 def unwrap_json(match: re.Match[bytes], envelope: Envelope) -> Envelope:
     """Return the envelope with stamp and level of a JSON record."""
-    second_ns, fraction = calendar_ns(match["stamp"]), match["fraction"]
     return replace(
         envelope,
-        outer_ns=None if second_ns is None else second_ns + fraction_ns(fraction),
-        outer_resolution_ns=stamp_step_ns(fraction),
+        outer_ns=moment_ns(match["stamp"], match["fraction"]),
+        outer_resolution_ns=stamp_step_ns(match["fraction"]),
         level=match["level"].decode(),
     )
 
