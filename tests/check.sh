@@ -24,4 +24,4 @@ if [ "${1:-}" = "static" ]; then
     exit 0
 fi
 # Tests marked slow (wheel, fresh environments) belong to the whole check.
-step "$bin/python" -m pytest -n 2 --dist loadgroup -m "not benchmark and not accuracy and not fuzz"
+step "$bin/python" -m pytest -n 2 -m "not benchmark and not accuracy and not fuzz"

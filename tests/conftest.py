@@ -1,14 +1,19 @@
 """Options and fixtures that all tests share, and which tests stay in one process."""
 
+import re
+from functools import cache
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from kvcliff.cli.root import root
 
 GOLDEN = Path(__file__).parent / "golden"
-TRACES = Path(__file__).parent.parent / "sample_traces"
+ROOT = Path(__file__).parent.parent
+TRACES = ROOT / "sample_traces"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -17,28 +22,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep tests that share what takes long to make in one process (``--dist loadgroup``).
+class _SharingFilesTogether(LoadScopeScheduling):
+    """Keeps the tests of a file in one process when they share what takes long to make.
 
     A fixture of a module would else be made once in each process that runs a test of the module, and the
     diagnosed sample traces, which several modules read, once in each as well.
     """
-    for item in items:
-        group = _group(item)
-        if group is not None:
-            item.add_marker(pytest.mark.xdist_group(group))
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _group_of_file(nodeid.partition("::")[0]) or nodeid
 
 
-def _group(item: pytest.Item) -> str | None:
-    """Return the name of the tests that an item stays with, ``None`` when it may run anywhere."""
-    if not isinstance(item, pytest.Function) or item.get_closest_marker("xdist_group") is not None:
-        return None
-    if "diagnosed_stories" in item.fixturenames:
+@cache
+def _group_of_file(file: str) -> str | None:
+    """Return the name of the tests that those of a file stay with, ``None`` when they may run anywhere."""
+    text = (ROOT / file).read_text(encoding="utf-8")
+    if "diagnosed_stories" in text:
         return "diagnosed_stories"
-    made_by = item._fixtureinfo.name2fixturedefs.values()
-    is_sharing = any(fixtures[-1].scope == "module" for fixtures in made_by)
-    return item.nodeid.split("::")[0] if is_sharing else None
+    return file if re.search(r'scope="(module|session)"', text) else None
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """Return how tests are shared out to the processes of ``-n``."""
+    return _SharingFilesTogether(config, log)
 
 
 @pytest.fixture(scope="session")

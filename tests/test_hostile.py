@@ -27,8 +27,6 @@ from builders_hostile import ALL, HOST, PAYLOADS, write_hostile_run, write_hosti
 from kvcliff.cli.output import Envelope
 from kvcliff.cli.root import root
 
-#: All in one process: the hostile runs take seconds to diagnose.
-pytestmark = pytest.mark.xdist_group("hostile")
 HTML_TAGS = frozenset(
     (
         *(

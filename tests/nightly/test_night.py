@@ -292,6 +292,19 @@ def test_a_bug_after_the_reading_is_told_and_is_exit_70(
     assert set(verdicts(tmp_path)) == {"night-00", "night-01"}
 
 
+@pytest.mark.parametrize("step", ["take_in", "write_report", "compare_runs"])
+def test_a_wish_to_stop_is_no_bug_of_a_run(
+    step: str, nightly: Pass, same: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_root(tmp_path / "root", run_count=2, has_broken=False)
+
+    def stopped(*_: Any, **__: Any) -> None:
+        raise duckdb.InterruptException("INTERRUPT Error: Interrupted!")
+
+    monkeypatch.setattr(night, step, stopped)
+    assert nightly().exit_code == 130
+
+
 def test_a_gate_that_trips_outranks_a_bug(
     nightly: Pass, same: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -117,6 +117,13 @@ def is_interrupt(error: BaseException) -> bool:
     )
 
 
+def end_of_pass(error: BaseException) -> BaseException | None:
+    """Return what ends the pass: a wish to stop, a failing machine; ``None`` for an error of one run."""
+    if is_interrupt(error):
+        return KeyboardInterrupt()
+    return machine_problem(error) if is_machine_error(error) else None
+
+
 def machine_problem(error: BaseException) -> KvcliffError:
     """Return the error that ends a pass when the machine failed."""
     if isinstance(error, StoreError | OutputError):

@@ -16,9 +16,8 @@ from kvcliff.nightly.intake import (
     FolderChangedError,
     Refusal,
     clear_away,
+    end_of_pass,
     is_interrupt,
-    is_machine_error,
-    machine_problem,
     refusal_of,
     take_in,
 )
@@ -194,9 +193,9 @@ def _read_folder(night: Night, run: RunFolder) -> RunFolder | Refusal | None:
         if is_interrupt(exc):
             # Somebody stopped the pass; the folder is not to blame.
             remember_folder(night.con, night.root_id, replace(begun, attempt_count=attempts))
-            raise KeyboardInterrupt from exc
-        if is_machine_error(exc):
-            raise machine_problem(exc) from exc
+        end = end_of_pass(exc)
+        if end is not None:
+            raise end from exc
         clear_away(night.con)
         return _set_aside(night, begun, _inside(refusal_of(exc, f"diagnose ROOT/{run.folder}"), run))
     _remember_stored(night, begun, run_id)
@@ -312,8 +311,9 @@ def _compare(night: Night, subject: Subject) -> tuple[Comparison | None, Refusal
     try:
         return compare_runs(night.con, base, subject.run_id, policy=policy), None
     except Exception as exc:
-        if is_machine_error(exc):
-            raise machine_problem(exc) from exc
+        end = end_of_pass(exc)
+        if end is not None:
+            raise end from exc
         return None, refusal_of(exc, f"compare {base[0]} {subject.run_id} --db DATABASE")
 
 
@@ -353,8 +353,9 @@ def _write_reports(night: Night, known: dict[str, FolderState]) -> tuple[tuple[s
         try:
             write_report(night.con, run_id, folder, force=True)
         except Exception as exc:
-            if is_machine_error(exc):
-                raise machine_problem(exc) from exc
+            end = end_of_pass(exc)
+            if end is not None:
+                raise end from exc
             problems.append((run_id, refusal_of(exc, f"report {run_id} --db DATABASE")))
         finally:
             clear_away(night.con)
