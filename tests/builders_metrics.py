@@ -65,6 +65,17 @@ class CountingSink:
         return frame.height
 
 
+KV_SERIES = {"__name__": "vllm:kv_cache_usage_perc", "engine": "0"}
+MATRIX_ANSWER = {
+    "status": "success",
+    "data": {
+        "resultType": "matrix",
+        "result": [{"metric": KV_SERIES, "values": [[1896134400, "0.5"], [1896134401, "1"]]}],
+    },
+}
+VICTORIA_LINE = {"metric": KV_SERIES, "values": [0.5, None], "timestamps": [1896134400000, 1896134401000]}
+
+
 def source_of(folder: Path, name: str, content: bytes | str) -> Source:
     """Write a file and return it as a source."""
     path = folder / name

@@ -160,7 +160,7 @@ steps as (
         fsum(steps.elapsed_ms) as busy_ms,
         fsum(steps.elapsed_ms) filter (
             where steps.context_tokens + steps.generation_tokens
-            >= 0.95 * coalesce(own.token_budget, shared.token_budget)
+            >= threshold('jump_budget_ratio') * coalesce(own.token_budget, shared.token_budget)
         ) as full_ms
     from calm
     inner join int_iterations_timed as steps

@@ -35,19 +35,11 @@ from builders_clients import (
 )
 from builders_kineto import KinetoFile
 from builders_log import access, headed, iteration, json_record, stats, stats_v0
-from builders_metrics import bench_result, client_line, csv_text, scrape
+from builders_metrics import MATRIX_ANSWER, VICTORIA_LINE, bench_result, client_line, csv_text, scrape
 from builders_ncu import details_page, kernel, raw_page, report
 from builders_nsys import FA2_DECODE, GEMM, KV_WRITE, NsysFile
 from builders_nsys_forms import to_arrowdir, to_arrows, to_parquetdir
 
-_KV = {"__name__": "vllm:kv_cache_usage_perc", "engine": "0"}
-_MATRIX = {
-    "status": "success",
-    "data": {
-        "resultType": "matrix",
-        "result": [{"metric": _KV, "values": [[1896134400, "0.5"], [1896134401, "1"]]}],
-    },
-}
 _SERVER_METRICS = {
     "endpoint_url": "http://gpu7:8000/metrics",
     "timestamp_ns": 1_896_134_400_000_000_000,
@@ -197,9 +189,8 @@ def _contents() -> Iterator[tuple[str, str, str | bytes]]:
     yield "prometheus", "metrics.prom.gz", gzip.compress(text.encode(), mtime=0)
     yield "prometheus", "metrics.prom.xz", lzma.compress(text.encode())
     yield "prometheus", "metrics.prom.zst", zstandard.compress(text.encode())
-    yield "prometheus_api", "api.jsonl", lines_of(_MATRIX, _MATRIX)
-    export = {"metric": _KV, "values": [0.5, None], "timestamps": [1896134400000, 1896134401000]}
-    yield "victoriametrics", "export.jsonl", lines_of(export, export)
+    yield "prometheus_api", "api.jsonl", lines_of(MATRIX_ANSWER, MATRIX_ANSWER)
+    yield "victoriametrics", "export.jsonl", lines_of(VICTORIA_LINE, VICTORIA_LINE)
     yield "aiperf_server_metrics", "server_metrics_export.jsonl", lines_of(_SERVER_METRICS, _SERVER_METRICS)
     yield "kvcliff_client", "requests.jsonl", client_line(0) + "\n" + client_line(1) + "\n"
     yield "vllm_bench", "result.json", json.dumps(bench_result())

@@ -31,7 +31,7 @@ from builders_clients import (
     trtllm_report,
     trtllm_requests,
 )
-from builders_metrics import CountingSink, source_of
+from builders_metrics import MATRIX_ANSWER, VICTORIA_LINE, CountingSink, source_of
 from kvcliff.readers import (
     READERS,
     aiperf_gpu_telemetry,
@@ -53,14 +53,6 @@ from kvcliff.readers import (
 )
 from kvcliff.readers.base import LoadReport, ReadContext, Reader
 
-_KV = {"__name__": "vllm:kv_cache_usage_perc", "engine": "0"}
-_ANSWER = {
-    "status": "success",
-    "data": {
-        "resultType": "matrix",
-        "result": [{"metric": _KV, "values": [[1896134400, "0.5"], [1896134401, "1"]]}],
-    },
-}
 _NATIVE = {
     "status": "success",
     "data": {
@@ -93,7 +85,6 @@ _SCRAPE_KEPT = {
         ],
     },
 }
-_EXPORT = {"metric": _KV, "values": [0.5, None], "timestamps": [1896134400000, 1896134401000]}
 _GRAFANA = "Time,vllm:kv_cache_usage_perc,running\n2030-02-01 00:00:00,87%,12\n2030-02-01 00:00:15,1.5 K,13\n"
 _MOONCAKE = {"timestamp": 27, "input_length": 600, "output_length": 5, "hash_ids": [0, 1]}
 _AZURE = "TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 18:15:46.6805900,374,44\r\n"
@@ -117,10 +108,10 @@ VALID: tuple[tuple[str, Reader, str], ...] = (
     ("locust", client_locust.READER, locust_history()),
     ("k6_csv", client_k6.READER, k6_csv()),
     ("k6_json", client_k6.READER, k6_json()),
-    ("prometheus_api", prometheus_api.READER, lines_of(_ANSWER, _ANSWER)),
+    ("prometheus_api", prometheus_api.READER, lines_of(MATRIX_ANSWER, MATRIX_ANSWER)),
     ("native.json", prometheus_api.READER, json.dumps(_NATIVE)),
     ("server_metrics.jsonl", aiperf_server_metrics.READER, json.dumps(_SCRAPE_KEPT) + "\n"),
-    ("victoriametrics", prometheus_api.EXPORT_READER, lines_of(_EXPORT, _EXPORT)),
+    ("victoriametrics", prometheus_api.EXPORT_READER, lines_of(VICTORIA_LINE, VICTORIA_LINE)),
     ("grafana", grafana_csv.READER, _GRAFANA),
     ("mooncake", request_traces.READER, lines_of(_MOONCAKE, _MOONCAKE)),
     ("azure", request_traces.READER, _AZURE),
